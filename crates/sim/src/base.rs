@@ -47,7 +47,7 @@ pub struct Base<Q> {
     pub coverage: Coverage,
     /// The first thing that went wrong.
     pub wrong: Option<Wrong>,
-    /// The story so far, if somebody listens.
+    /// The trace so far, if it is wanted.
     pub story: Option<Vec<String>>,
 }
 

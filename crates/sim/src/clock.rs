@@ -18,7 +18,7 @@ pub const STEP_DEADLINE: Tick = 25;
 pub const INTERVAL: Tick = 25;
 /// When the last fault may happen.
 pub const FAULTS_END: Tick = 420;
-/// When a life that nobody disturbs any more must have ended as wished.
+/// When an undisturbed life must have ended as wished.
 pub const GIVE_UP: Tick = 6_000;
 
 /// The figures of the simulated queue.

@@ -2,7 +2,7 @@
 //!
 //! One seed decides one life: what people wish for, an outside that is never kinder than the real
 //! one, several drivers that die and oversleep, and a mix of faults. First safety: while
-//! everything breaks, nothing wrong may happen. Then liveness: once nobody disturbs it any more,
+//! everything breaks, nothing wrong may happen. Then liveness: once it is not disturbed any more,
 //! the life must end as wished.
 //!
 //! The harness is here: [`realm`] (what a world must say), [`base`] (what every world has),

@@ -14,7 +14,7 @@ pub struct Verdict {
     pub wrong: Option<Wrong>,
     /// What it met.
     pub coverage: Coverage,
-    /// Its story, if somebody listened.
+    /// Its trace, if it was wanted.
     pub story: Vec<String>,
 }
 

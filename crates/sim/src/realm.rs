@@ -14,10 +14,10 @@ use crate::words::{Words, words};
 words! {
     /// What every world is held to.
     EveryWorld {
-        /// Nobody is given a lease while another one runs.
+        /// No lease is given while another one runs.
         // Requirement: K-1
         OneVoice = "one-voice",
-        /// A life that nobody disturbs any more ends as wished.
+        /// An undisturbed life ends as wished.
         // Requirement: K-11, O-4, B-17, T-5, T-12, T-26, T-32, P-10, E-10, E-18, S-3, G-10, G-17
         // Requirement: G-25, F-2, F-13, F-14, F-32, F-46
         EndsAsWished = "ends-as-wished",
@@ -97,7 +97,7 @@ pub trait Realm: Sized + 'static {
     /// Does what a request asks for, as the real outside would.
     fn execute(&mut self, request: &Self::Request) -> Result<(), Trouble>;
 
-    /// Whether a request is answered well by somebody who does nothing.
+    /// Whether a request is answered well without doing anything.
     fn swallows(&self, _: &Self::Request) -> bool {
         false
     }
@@ -129,7 +129,7 @@ pub trait Realm: Sized + 'static {
         self.base().tick < self.base().course.faults_end
     }
 
-    /// Whether a fault of this kind begins now, with this chance in thousandths. Whoever asks
+    /// Whether a fault of this kind begins now, with this chance in thousandths. A caller that asks
     /// notes the fault once it has an effect.
     fn happens(&mut self, fault: impl Fault, per_mille: u64) -> bool {
         let may = self.stormy() && self.base().course.mix.has(fault);

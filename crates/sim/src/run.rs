@@ -155,7 +155,7 @@ pub fn breakages(world: World, out: &mut impl io::Write) -> io::Result<bool> {
     Ok(survived == 0)
 }
 
-/// The first life in which somebody notices the breakage.
+/// The first life in which a checker notices the breakage.
 pub fn catch<R: Realm>(breakage: R::Breakage) -> Option<(u64, Wrong)> {
     first_caught(World::of::<R>(), breakage.index())
 }

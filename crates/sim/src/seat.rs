@@ -104,7 +104,8 @@ impl<R: Realm> Seat<'_, R> {
         done
     }
 
-    /// Commits to the store that also keeps the queue: whoever was overtaken changes nothing there.
+    /// Commits to the store that also keeps the queue: an overtaken lease holder changes nothing
+    /// there.
     pub async fn commit_ours(
         &self,
         write: impl FnOnce() -> Result<(), Trouble>,
@@ -114,7 +115,7 @@ impl<R: Realm> Seat<'_, R> {
         self.committed(written).await
     }
 
-    /// Whether somebody else has claimed its life since.
+    /// Whether its life was claimed again since.
     pub fn is_overtaken(&self) -> bool {
         let mut state = self.state.borrow_mut();
         let bend = state.breakage().and_then(R::bends_queue);

@@ -29,7 +29,7 @@ enum How {
     /// A declaration whose views have moved is told as accepted.
     AcceptAnything,
     /// Users of a ProviderConfig are not counted.
-    CountNobody,
+    NeverCount,
     /// Idempotency keys are not remembered.
     ForgetKeys,
     /// The present is that of another clock.
@@ -52,21 +52,21 @@ enum How {
     LoseWakeUp,
     /// A rest without a timer is due at once.
     NeverRest,
-    /// Trouble parks nobody.
-    ParkNobody,
+    /// Trouble never parks.
+    NeverPark,
     /// A row that breaks its rules is handed out.
     ReadAnything,
     /// Everything is told twice.
     TellTwice,
-    /// Nobody is waited for.
+    /// Nothing is waited for.
     SkipQuietTime,
-    /// Whoever leaves is told to have a token.
+    /// A leaving resource is told to have a token.
     IssueToLeaving,
-    /// Whoever is refused enrols.
+    /// A refused agent enrols.
     EnrolAnybody,
     /// There are no tombstones.
     DropTombstone,
-    /// Whoever waits for a ProviderConfig is not woken.
+    /// What waits for a ProviderConfig is not woken.
     WakeNoUsers,
     /// A peer never moves.
     KeepPeers,
@@ -83,7 +83,7 @@ enum How {
 const HOWS: [How; 27] = [
     How::ForgetNames,
     How::AcceptAnything,
-    How::CountNobody,
+    How::NeverCount,
     How::ForgetKeys,
     How::OtherClock,
     How::DoubleLease,
@@ -95,7 +95,7 @@ const HOWS: [How; 27] = [
     How::KeepLease,
     How::LoseWakeUp,
     How::NeverRest,
-    How::ParkNobody,
+    How::NeverPark,
     How::ReadAnything,
     How::TellTwice,
     How::SkipQuietTime,
@@ -220,7 +220,7 @@ impl Port for Broken {
 
     fn postpone(&mut self, life: WorkItem, claim: Claim, trouble: &Trouble) -> Result<(), No> {
         let claim = self.bent_claim(life, claim);
-        let trouble = if self.is(How::ParkNobody) { &Trouble::Conflict } else { trouble };
+        let trouble = if self.is(How::NeverPark) { &Trouble::Conflict } else { trouble };
         self.inner.postpone(life, claim, trouble)
     }
 
@@ -277,7 +277,7 @@ impl Port for Broken {
 
     fn config(&mut self, id: ProviderConfigId) -> Result<Record<ProviderConfig>, No> {
         let mut record = self.inner.config(id)?;
-        if self.is(How::CountNobody) {
+        if self.is(How::NeverCount) {
             record.state.users = 1;
         }
         Ok(record)

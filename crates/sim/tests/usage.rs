@@ -74,7 +74,7 @@ fn names_are_told_apart() {
 
 // Requirement: S-12
 #[test]
-fn a_world_of_nothing_is_peopled_by_somebody_else() {
+fn an_empty_world_is_filled_from_outside() {
     let mut state = State::empty(7, None);
     let name = key("Database", "mine");
     assert!(state.is_gone(&name));

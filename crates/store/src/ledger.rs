@@ -14,9 +14,9 @@ use usher_kernel::{
 };
 
 use crate::error::Error;
+use crate::port::WorkItem;
 use crate::port::{ConfigWrite, Release, ResourceWrite, Stay};
 use crate::store::Store;
-use crate::port::WorkItem;
 
 /// The ledger of one step of a leased item.
 ///

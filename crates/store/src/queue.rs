@@ -5,9 +5,9 @@ use usher_kernel::{Timestamp, Trouble};
 use uuid::Uuid;
 
 use crate::error::Error;
+use crate::port::WorkItem;
 use crate::port::{Batch, Release};
 use crate::store::{Inner, Store, verbs};
-use crate::port::WorkItem;
 
 /// An item's place in the queue, and what its last steps said.
 #[derive(Clone, Debug, PartialEq, Eq)]

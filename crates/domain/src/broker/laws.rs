@@ -281,7 +281,7 @@ proptest! {
 
     // Requirement: L-2
     #[test]
-    fn no_name_is_gone_that_nobody_answered_for(record in any_record(), look in any_look()) {
+    fn no_name_is_gone_without_an_answer(record in any_record(), look in any_look()) {
         let (_, rows, ..) = decide(&record, &look);
         for row in rows.iter().filter(|row| row.standing == Standing::Gone) {
             prop_assert!(!is_unknown(&record.state, &look, &row.name), "{row:?}");

@@ -111,7 +111,9 @@ fn delete_substrate(seen: Facts) -> TeardownStep {
     }
     match seen.composed {
         Composed::Unknown => unknown(seen.visibility),
-        Composed::Unrecorded => TeardownStep::Hold(Requeue::Now, Reason::RecordingComposedResources),
+        Composed::Unrecorded => {
+            TeardownStep::Hold(Requeue::Now, Reason::RecordingComposedResources)
+        }
         Composed::None | Composed::Present | Composed::KindRemoved => {
             TeardownStep::Do(EffectKind::DeleteSubstrate, Reason::DeletingSubstrate)
         }
@@ -160,7 +162,9 @@ fn converge(row: RowFacts, seen: Facts) -> Verdict {
             Tenure::Live | Tenure::Leaving => lose(row, seen, Reason::SubstrateLost),
         },
         Xr::Foreign => match row.tenure {
-            Tenure::Fresh => Verdict::wait(Phase::Pending, Requeue::Poll, Reason::NameTakenByAnother),
+            Tenure::Fresh => {
+                Verdict::wait(Phase::Pending, Requeue::Poll, Reason::NameTakenByAnother)
+            }
             Tenure::Live | Tenure::Leaving => lose(row, seen, Reason::SubstrateReplaced),
         },
         Xr::Replaced => lose(row, seen, Reason::SubstrateReplaced),

@@ -98,7 +98,8 @@ mod tests {
         assert_eq!(told(ROW, missing, Phase::Pending), [False, False, False, False]);
         let leaving = Facts { object: Object::Leaving, refs: Refs::Unasked, ..seen };
         assert_eq!(told(row, leaving, Phase::Deleting), [False, Unknown, True, True]);
-        let types: Vec<_> = conditions(ROW, HELD, (Phase::Pending, Reason::HeldByFinalizer)).to_vec();
+        let types: Vec<_> =
+            conditions(ROW, HELD, (Phase::Pending, Reason::HeldByFinalizer)).to_vec();
         assert_eq!(types.iter().map(|it| it.condition).collect::<Vec<_>>(), ConditionType::ALL);
         assert!(types.iter().all(|it| it.reason == Reason::HeldByFinalizer));
     }

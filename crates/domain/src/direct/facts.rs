@@ -124,7 +124,7 @@ closed_set! {
         /// It is not held.
         None = "None",
         /// A hold finalizer of another party is on it.
-        Somebody = "Somebody",
+        Another = "Another",
     }
 }
 

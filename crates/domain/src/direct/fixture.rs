@@ -23,9 +23,7 @@ use super::mark::{Binding, Mark, RequestId};
 use super::model::Model;
 use super::phase::Phase;
 use super::ports::{Call, Client, Method, Reader, Reply};
-use super::reference::{
-    BadReference, Bearing, Declared, Named, Read, Reference, Resolved, Target,
-};
+use super::reference::{BadReference, Bearing, Declared, Named, Read, Reference, Resolved, Target};
 use crate::object::authority::Authority;
 use crate::object::id::InstallationId;
 use crate::object::kv::KvCoordinates;

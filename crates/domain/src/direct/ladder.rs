@@ -144,7 +144,7 @@ mod tests {
             (&recorded, Some(&own), Rung::Recorded(identified("b")), "the ledger knows"),
             (&lost, Some(&own), Rung::Stamped(identified("a")), "the stamp knows"),
             (&lost, Some(&status), Rung::Stamped(identified("a")), "the status knows"),
-            (&witnessed, Some(&own), Rung::Copy, "a stamp that nobody of ours wrote"),
+            (&witnessed, Some(&own), Rung::Copy, "a stamp that no life of ours wrote"),
             (&lost, Some(&successor), Rung::Search, "a stamp on another object"),
             (&lost, Some(&copied), Rung::Copy, "a copy"),
             (&witnessed, Some(&copied), Rung::Copy, "a copy of a manifest"),

@@ -229,7 +229,7 @@ proptest! {
     }
 
     #[test]
-    fn no_name_is_gone_that_nobody_answered_for(record in any_record(), look in any_look()) {
+    fn no_name_is_gone_without_an_answer(record in any_record(), look in any_look()) {
         let cloud = fold(&record.state, &record.book, &look).facts.cloud;
         for row in decide(&record, &look).rows {
             let known = record.book.latest(&row.name).map(|it| it.standing);
@@ -322,7 +322,7 @@ proptest! {
 
     // Requirement: I-38
     #[test]
-    fn nobody_is_let_go_for_an_absence_that_does_not_count(
+    fn nothing_is_let_go_for_an_absence_that_does_not_count(
         record in any_record(),
         look in any_look(),
     ) {

@@ -68,7 +68,7 @@ fn tear_down(row: RowFacts, seen: Facts) -> Verdict {
         let reason = Reason::RemovingFinalizer;
         return Verdict::act(EffectKind::RemoveFinalizer, Phase::Deleting, reason);
     }
-    if seen.hold == Hold::Somebody {
+    if seen.hold == Hold::Another {
         return wait(Reason::HeldByFinalizer);
     }
     match seen.policy {

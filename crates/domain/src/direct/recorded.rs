@@ -177,7 +177,7 @@ mod tests {
 
     // Requirement: I-5
     #[test]
-    fn what_nobody_wrote_is_malformed() {
+    fn what_was_not_written_by_us_is_malformed() {
         let good = stamp(Standing::Gone).to_text();
         let bent = [
             String::new(),

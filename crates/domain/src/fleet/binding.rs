@@ -106,7 +106,7 @@ mod tests {
         let mut echo = assignment().encode();
         echo.insert("bigfleet.lucy.sh/assigned-priority".to_owned(), "9999999999".to_owned());
         echo.remove("bigfleet.lucy.sh/assigned-need-fingerprint");
-        echo.insert("somebody/else".to_owned(), "\0".to_owned());
+        echo.insert("another/client".to_owned(), "\0".to_owned());
         let expected = Assignment { priority: 0, fingerprint: String::new(), ..assignment() };
         assert_eq!(Assignment::decode(&echo), expected);
         assert_eq!(Assignment::decode(&BTreeMap::new()), Assignment::default());

@@ -115,7 +115,7 @@ mod tests {
 
     // Requirement: F-82
     #[test]
-    fn only_its_holder_aims_a_machine_and_nobody_takes_one_by_that() {
+    fn only_its_holder_aims_a_machine_and_takes_none_by_that() {
         let idle = machine(|_| ());
         let refused = Err(Refusal::MachineNotHeld { what: idle.id().to_string() });
         assert_eq!(aim(&idle, resource(1), bind("a")), refused, "it was let go");
@@ -127,7 +127,7 @@ mod tests {
 
     // Requirement: F-23
     #[test]
-    fn only_what_nobody_uses_is_taken() {
+    fn only_what_is_not_used_is_taken() {
         let idle = machine(|_| ());
         let held = hold(&idle, resource(1), bind("a")).unwrap().next;
         assert_eq!((held.fields().holder, held.wanted()), (Some(resource(1)), &bind("a")));

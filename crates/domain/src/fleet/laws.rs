@@ -153,7 +153,7 @@ proptest! {
             prop_assert_eq!((token, it.fields().order), (it.fields().token, Order::Recorded));
             let shown = look.heard.ok().flatten().and_then(Result::ok).map(|it| it.phase());
             if let (Verb::Configure { cluster, .. }, Some(Phase::Idle)) = (verb, shown) {
-                prop_assert_eq!(Some(&cluster), it.wanted().cluster(), "nobody is bound unwanted");
+                prop_assert_eq!(Some(&cluster), it.wanted().cluster(), "none is bound unwanted");
             }
         }
     }

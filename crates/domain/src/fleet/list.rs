@@ -90,7 +90,7 @@ mod tests {
 
     // Requirement: F-20
     #[test]
-    fn whoever_is_missing_in_a_whole_list_is_asked_for() {
+    fn what_is_missing_in_a_whole_list_is_asked_for() {
         let weighed = weigh(&ids(0..100), &ids(3..110), true, Some(Rail::default()));
         assert_eq!(weighed.credence, Credence::Whole);
         assert_eq!(weighed.missing, ids(0..3).into_iter().collect::<Vec<_>>());
@@ -98,7 +98,7 @@ mod tests {
 
     // Requirement: F-19
     #[test]
-    fn a_list_that_was_cut_or_is_suddenly_small_misses_nobody() {
+    fn a_list_that_was_cut_or_is_suddenly_small_misses_nothing() {
         let cases = [
             (ids(0..100), false, Credence::Cut),
             (ids(0..79), true, Credence::TooSmall),
@@ -117,7 +117,7 @@ mod tests {
     proptest! {
         // Requirement: F-19
         #[test]
-        fn nobody_is_missing_who_is_listed_or_never_was(
+        fn nothing_is_missing_that_is_listed_or_never_was(
             recorded in prop::collection::btree_set(0..60_usize, 0..60),
             listed in prop::collection::btree_set(0..60_usize, 0..60),
             whole in any::<bool>(),

@@ -99,6 +99,7 @@ mod tests {
         };
     }
 
+    // Requirement: T-35
     #[test]
     fn every_reason_has_a_page_that_says_what_to_do() {
         let contexts: [Vec<(&str, Page)>; 7] = pages![

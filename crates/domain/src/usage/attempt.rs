@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_again_and_again_changes_nothing() {
+    fn asking_again_and_again_changes_nothing() {
         let first = attempt("a");
         let again = Attempt { at: NOW.after(Duration::from_secs(1)), ..first.clone() };
         assert_eq!(first.merged(&again), first);

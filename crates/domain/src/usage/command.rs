@@ -94,7 +94,7 @@ mod tests {
 
     // Requirement: G-8
     #[test]
-    fn what_is_withdrawn_stays_withdrawn_with_whoever_holds_the_object() {
+    fn what_is_withdrawn_stays_withdrawn_with_every_holder() {
         let remembering = record(&usage(|_| {}), &attempt("a"));
         let holding = usage(|it| it.uid = Uid::new("u-2"));
         let elsewhere = usage(|it| it.status.of = None);

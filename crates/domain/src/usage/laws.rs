@@ -211,7 +211,7 @@ proptest! {
 
     // Requirement: G-6
     #[test]
-    fn a_mark_comes_off_only_where_nobody_is_known_to_hold(
+    fn a_mark_comes_off_only_where_no_usage_is_known_to_hold(
         record in any_record(),
         look in any_look(),
     ) {
@@ -248,7 +248,7 @@ proptest! {
 
     // Requirement: G-3
     #[test]
-    fn what_is_used_is_held_while_a_user_lives_or_nobody_knows(
+    fn what_is_used_is_held_while_a_user_lives_or_is_unknown(
         record in any_record(),
         look in any_look(),
     ) {

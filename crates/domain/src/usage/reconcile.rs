@@ -158,7 +158,9 @@ fn clear(row: RowFacts, seen: Facts, attempt: Attempt) -> Option<Verdict> {
             Some(Verdict::act(EffectKind::HandOver, row.phase, Reason::HandingOverDeletion))
         }
         Attempt::Due => Some(change(RecordChange::Begin, row.phase, Reason::RecordingReplay)),
-        Attempt::Begun => Some(Verdict::act(EffectKind::Replay, row.phase, Reason::ReplayingDeletion)),
+        Attempt::Begun => {
+            Some(Verdict::act(EffectKind::Replay, row.phase, Reason::ReplayingDeletion))
+        }
     }
 }
 

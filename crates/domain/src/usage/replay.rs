@@ -134,9 +134,7 @@ pub const fn rules(it: Facts) -> Verdict {
         (Holders::Uninformed, _, _) => open(Attempt::HandOver),
         (Holders::None, Policy::Off, _) => settle(Outcome::NotReplayed),
         (Holders::None, Policy::On, Progress::Begun) => open(Attempt::Begun),
-        (Holders::None, Policy::On, Progress::Recorded | Progress::Withdrawn) => {
-            open(Attempt::Due)
-        }
+        (Holders::None, Policy::On, Progress::Recorded | Progress::Withdrawn) => open(Attempt::Due),
     }
 }
 

@@ -214,14 +214,14 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_no_controller_shares_none() {
+    fn an_object_without_controller_shares_none() {
         let controlled = Selector { controller: true, ..selector(vec![]) };
         let xr = Uid::new("xr");
         let of_xr = Candidate { controller: Some(xr.clone()), ..candidate("x", 1, &[]) };
-        let of_nobody = candidate("y", 1, &[]);
+        let unowned = candidate("y", 1, &[]);
         assert!(is_match(&controlled, Some(&xr), &of_xr));
-        assert!(!is_match(&controlled, Some(&xr), &of_nobody));
-        assert!(!is_match(&controlled, None, &of_nobody));
+        assert!(!is_match(&controlled, Some(&xr), &unowned));
+        assert!(!is_match(&controlled, None, &unowned));
         assert!(!is_match(&controlled, None, &of_xr));
     }
 

@@ -195,7 +195,7 @@ fn is_deletable(Cell { row, seen }: Cell) -> bool {
 }
 
 fn is_guarded(seen: Facts) -> bool {
-    seen.hold == Hold::Somebody || seen.policy == Policy::Unreadable
+    seen.hold == Hold::Another || seen.policy == Policy::Unreadable
 }
 
 fn abandons(seen: Facts) -> bool {
@@ -294,7 +294,7 @@ fn ends() -> Vec<(&'static str, Cell, Verdict)> {
         (ORPHAN, lost, ending(Outcome::OrphanReleased)),
         (DELETES, somebodys, doing(EffectKind::Delete)),
         (DELETES, unasked, doing(EffectKind::Delete)),
-        (UNGUARDED, leaving(|it| it.seen.hold = Hold::Somebody), ending(Outcome::Abandoned)),
+        (UNGUARDED, leaving(|it| it.seen.hold = Hold::Another), ending(Outcome::Abandoned)),
         (UNGUARDED, unreadable, doing(EffectKind::Stamp)),
         (SETTLED, running, ending(Outcome::Deleted)),
         (SETTLED, leaving(|it| it.row.quiet = Quiet::No), ending(Outcome::Deleted)),

@@ -17,8 +17,8 @@ mod machine;
 mod parse;
 mod provider_config;
 mod refusal;
-mod report;
 mod replay;
+mod report;
 mod shape;
 mod stray;
 mod told;
@@ -59,11 +59,7 @@ fn main() -> ExitCode {
             "tables/machine.table",
             include_str!("../../tables/machine.table"),
         ),
-        check(
-            &replay::machine(),
-            "tables/replay.table",
-            include_str!("../../tables/replay.table"),
-        ),
+        check(&replay::machine(), "tables/replay.table", include_str!("../../tables/replay.table")),
         check(&stray::machine(), "tables/stray.table", include_str!("../../tables/stray.table")),
         check(&usage::machine(), "tables/usage.table", include_str!("../../tables/usage.table")),
         check(&broker::machine(), "tables/broker.table", include_str!("../../tables/broker.table")),

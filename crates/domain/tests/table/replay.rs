@@ -2,9 +2,7 @@
 
 use usher_domain::usage::attempt::Outcome as End;
 use usher_domain::usage::facts::Attempt;
-use usher_domain::usage::replay::{
-    Age, Facts, Holders, Object, Policy, Progress, Verdict, rules,
-};
+use usher_domain::usage::replay::{Age, Facts, Holders, Object, Policy, Progress, Verdict, rules};
 
 use crate::shape::{Absent, Judgement, Machine, Origin, Outcome, words};
 

@@ -78,10 +78,9 @@ pub(super) fn beside(live: &Live, trouble: Option<&str>, parked: bool) -> Vec<Ad
     if parked {
         advice.push(Advice {
             symptom: "it is not reconciled any more".to_owned(),
-            diagnosis:
-                "its row breaks its own rules, or a step of it panicked: a bug, or a \
+            diagnosis: "its row breaks its own rules, or a step of it panicked: a bug, or a \
                 manual change in the database"
-                    .to_owned(),
+                .to_owned(),
             remedy: fill("repair the row, then `usher retry {name}`", live),
         });
     }

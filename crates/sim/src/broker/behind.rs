@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use usher_domain::broker::accept::Accepted;
-use usher_domain::broker::ledger::{self, ConfigWrite, Command, Release, ResourceWrite, Stay};
+use usher_domain::broker::ledger::{self, Command, ConfigWrite, Release, ResourceWrite, Stay};
 use usher_domain::object::id::{PeerId, ResourceId};
 use usher_domain::peers::Peer;
 use usher_domain::tokens::{Outcome, Refusal, Request};
@@ -19,7 +19,7 @@ use crate::contract::port::{No, Port};
 const REASON: &str = "AsDeclared";
 /// How long a tick is.
 const TICK: Duration = Duration::from_millis(1);
-/// How often somebody asks who is due although nobody should be.
+/// How often the queue is asked although nothing should be due.
 const SPARED_MAX: u32 = 32;
 /// How many events are read at a time.
 const PAGE: u32 = 64;
@@ -30,7 +30,7 @@ pub struct Behind {
     now: Timestamp,
     /// The place of the last event that was read.
     place: Option<String>,
-    /// How often nobody was asked who is due, because nobody is by what was read back.
+    /// How often the queue was not asked, because nothing is due by what was read back.
     spared: u32,
     /// What it said although nothing should be wrong with it.
     failed: Option<String>,
@@ -129,10 +129,10 @@ impl Store {
     }
 
     pub(crate) fn claim_behind(&mut self) -> Option<(Life, Claim)> {
-        let nobody = !self.is_anybody_due();
+        let idle = !self.is_anything_due();
         let behind = self.behind.as_mut()?;
-        behind.spared += u32::from(nobody);
-        if nobody && !behind.spared.is_multiple_of(SPARED_MAX) {
+        behind.spared += u32::from(idle);
+        if idle && !behind.spared.is_multiple_of(SPARED_MAX) {
             return None;
         }
         let batch = behind.port.claim_due(1);
@@ -152,7 +152,7 @@ impl Store {
     }
 
     /// Whether anybody is due, by what was read back.
-    fn is_anybody_due(&mut self) -> bool {
+    fn is_anything_due(&mut self) -> bool {
         let Some(now) = self.behind.as_ref().map(Behind::now) else { return false };
         let due = |it: &Entry| !it.is_leased(now) && it.due.is_some_and(|due| due <= now);
         self.lives().into_iter().any(|life| self.entry(life).is_some_and(|it| due(it)))
@@ -208,10 +208,7 @@ impl Store {
         self.ask(|port| port.commit(write)).unwrap_or(Ok(())).map_err(No::trouble)
     }
 
-    pub(crate) fn commit_config_behind(
-        &mut self,
-        write: ConfigWrite,
-    ) -> Result<(), Trouble> {
+    pub(crate) fn commit_config_behind(&mut self, write: ConfigWrite) -> Result<(), Trouble> {
         self.ask(|port| port.commit_config(write)).unwrap_or(Ok(())).map_err(No::trouble)
     }
 

@@ -42,9 +42,9 @@ words! {
         NumberEarly = "number-event-early",
         /// The XR is created without its owner.
         DropAnchor = "drop-anchor",
-        /// Nobody looks after a tombstone.
+        /// Tombstones are not reconciled.
         DropTombstone = "drop-tombstone",
-        /// The ProviderConfig is deleted although somebody uses it.
+        /// The ProviderConfig is deleted although it has users.
         ConfigFirst = "delete-provider-config-first",
         /// Users are never counted down.
         ConfigNeverCounted = "forget-provider-config-count",
@@ -80,7 +80,7 @@ words! {
         DoubleLease = "double-lease",
         /// Too much that vanished at once is believed.
         IgnoreRail = "ignore-rail",
-        /// Somebody's guard is not honoured.
+        /// Another's guard is not honoured.
         IgnoreGuard = "ignore-guard",
         /// A token is issued to a resource that is leaving.
         IssueUnasked = "issue-to-leaving",

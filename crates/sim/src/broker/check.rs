@@ -27,7 +27,7 @@ words! {
         /// When all is quiet, no peer lacks its substrate and nothing outside lacks its row.
         // Requirement: K-2, W-10, B-15, T-13, T-15, T-33, P-2, P-13, S-3
         NoOrphans = "no-orphans",
-        /// Nobody enrols after deletion was accepted.
+        /// No node enrols after deletion was accepted.
         // Requirement: E-8, S-3
         NoLateEnrolment = "no-late-enrolment",
         /// `Deleted` is told once, and only when everything is gone.
@@ -57,7 +57,7 @@ words! {
         /// `Ready` is told only for a node that enrolled from the substrate that stands.
         // Requirement: B-9, B-10
         ReadyMeansEnrolled = "ready-means-enrolled",
-        /// Nothing that somebody guards is asked to go.
+        /// Nothing that is guarded is deleted.
         // Requirement: T-5
         GuardHonoured = "guard-honoured",
         /// Nothing is created after `Deleted` by a driver that is within its lease.
@@ -127,7 +127,7 @@ impl State {
     }
 
     /// No generation is given up behind the rail, nor while the one object that ever stood under
-    /// its XR's name stands and nobody asked it to go.
+    /// its XR's name stands and its deletion was not requested.
     pub(crate) fn check_given_up(
         &mut self,
         index: usize,
@@ -206,7 +206,7 @@ impl State {
         let enrolled = peer.is_some_and(|peer| {
             let owner = self.outside.by_uid(peer.machine).and_then(|machine| machine.owner);
             // A machine that vanished and an XR that was replaced since the look are the next
-            // step's business, and nobody can tell a node of a substrate that no look ever saw.
+            // step's business, and a node cannot be told of a substrate that no look ever saw.
             owner.is_none_or(|owner| {
                 let on_record = book.rows().iter().any(|row| row.uid == Some(uid(owner)));
                 let since = |xr: &Object| xr.created + LEASE > self.base.tick;
@@ -261,7 +261,7 @@ impl State {
         let config = self.store.config.record.state.clone();
         let stands = self.outside.objects.iter().any(|it| it.made_by == Some(Sender::Config));
         if config.users == 0 && (stands || config.phase != provider_config::Phase::Gone) {
-            let what = format!("nobody uses the ProviderConfig and it is {}", config.phase);
+            let what = format!("the ProviderConfig has no users and is {}", config.phase);
             self.wrong(Checker::NoOrphans, what);
         }
         let users =
@@ -344,7 +344,7 @@ impl State {
         }
     }
 
-    /// Whether somebody can still redeem a token, or it is owed to them.
+    /// Whether a token can still be redeemed, or is owed to an agent.
     pub(crate) fn is_redeemable(&self, token: TokenId) -> bool {
         let row = self.store.tokens.get(&token);
         row.is_none_or(|it| self.token_state(it) == TokenState::Redeemable)

@@ -13,21 +13,21 @@ faults! {
     Rebuilt = "cluster rebuilt",
     /// Every read shows an empty world for a while, although all stands.
     EmptyReads = "everything absent for a while",
-    /// Somebody deletes our XR.
+    /// Another client deletes our XR.
     XrDeleted = "XR deleted from outside",
-    /// Somebody deletes our anchor.
+    /// Another client deletes our anchor.
     AnchorDeleted = "anchor deleted from outside",
-    /// Somebody deletes something our XR composed; the composer makes it again.
+    /// Another client deletes something our XR composed; the composer makes it again.
     PartDeleted = "composed object deleted from outside",
-    /// Somebody deletes our ProviderConfig.
+    /// Another client deletes our ProviderConfig.
     ConfigDeleted = "ProviderConfig deleted from outside",
-    /// Somebody else's object takes our XR's name.
+    /// Another owner's object takes our XR's name.
     ForeignXr = "foreign object under the XR's name",
     /// A restored copy, with our labels and not under our anchor, takes our XR's name.
     RestoredXr = "restored copy under the XR's name",
-    /// Somebody takes the labels off an object on record.
+    /// Another client takes the labels off an object on record.
     Stripped = "labels taken off an object on record",
-    /// Somebody else's object takes our anchor's name.
+    /// Another owner's object takes our anchor's name.
     ForeignAnchor = "foreign object under the anchor's name",
     /// The namespace is not ready for a while.
     NamespaceNotReady = "namespace not ready",
@@ -53,10 +53,10 @@ faults! {
     DayJump = "clock jump beyond a token's life",
     /// A node is not heard for a while.
     NodeLost = "node lost",
-    /// Somebody removes the node from the mesh.
+    /// Another client removes the node from the mesh.
     NodeRemoved = "node removed from outside",
-    /// Somebody else guards the XR for a while.
-    Guarded = "XR guarded by somebody",
+    /// Another client guards the XR for a while.
+    Guarded = "XR guarded by another",
     /// The watch is down for a while; a listing stands in for what was missed.
     WatchDown = "watch down",
     /// Everything in the world vanishes at once.

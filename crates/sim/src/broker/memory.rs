@@ -7,8 +7,8 @@ use usher_domain::blueprint::MeshRole;
 use usher_domain::broker::accept::{Accepted, Provision};
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::ledger::{
-    Batch, ConfigWrite, Held, Leased, WorkItem, Command, RecordWrite, Release, RememberedKey,
-    ResourceWrite, Snapshot,
+    Batch, Command, ConfigWrite, Held, Leased, RecordWrite, Release, RememberedKey, ResourceWrite,
+    Snapshot, WorkItem,
 };
 use usher_domain::broker::provider_config::ProviderConfig;
 use usher_domain::idempotency::{Key, Scope, Used};
@@ -72,7 +72,9 @@ impl Memory {
     /// A lease holder that was overtaken writes nothing.
     fn keep_turn<S, E>(&mut self, write: &RecordWrite<S, E>) -> Result<(), No> {
         let given = write.release.map(|it| (it.item, it.claim));
-        let Some((life, claim)) = write.lease.map(|it| (it.item, it.claim)).or(given) else { return Ok(()) };
+        let Some((life, claim)) = write.lease.map(|it| (it.item, it.claim)).or(given) else {
+            return Ok(());
+        };
         let newest = self.entry_mut(life).map(|it| it.fence);
         if newest == Some(claim.fence) { Ok(()) } else { Err(No::Conflict) }
     }

@@ -207,7 +207,7 @@ impl State {
                 self.store.peers[i].acknowledged = self.store.snapshot;
             }
             let row = self.store.peers[i].clone();
-            // Whoever falls silent, or is heard again, wakes its resource: once.
+            // A node that falls silent, or is heard again, wakes its resource: once.
             let heard = self.peer_state(&row) == PeerState::Registered;
             if row.is_registered() && heard != row.heard {
                 self.store.peers[i].heard = heard;
@@ -249,7 +249,7 @@ impl State {
         self.store.move_peer(i, &after, now);
     }
 
-    /// Somebody takes the node out of the mesh at once.
+    /// Another client takes the node out of the mesh at once.
     pub(crate) fn remove_node(&mut self, i: usize) {
         let now = self.now();
         let mut peer = self.store.peers[i].peer.clone();

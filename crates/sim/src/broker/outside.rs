@@ -77,7 +77,7 @@ pub struct Object {
     pub created: Tick,
     /// When it changes last.
     pub revision: u64,
-    /// When it will be gone, once it was asked to go and nobody holds it.
+    /// When it will be gone, once its deletion was requested and nothing holds it.
     pub gone_at: Option<Tick>,
     /// When a part will be ready.
     pub ready_at: Tick,
@@ -115,11 +115,11 @@ pub struct Composite {
 /// Who guards an XR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// Nobody.
+    /// None.
     None,
     /// We.
     Ours,
-    /// Somebody else.
+    /// Another client.
     Somebody,
 }
 
@@ -264,7 +264,7 @@ impl Outside {
         }
     }
 
-    /// Whoever looks after a part says that it is ready.
+    /// The controller of a part reports it ready.
     pub fn settle(&mut self, uid: u64, tick: Tick) {
         let waiting = |it: &&mut Object| it.uid == uid && it.ready_at > tick;
         if let Some(it) = self.objects.iter_mut().find(waiting) {
@@ -330,7 +330,7 @@ impl Outside {
 }
 
 impl Object {
-    /// An object that nobody of ours made.
+    /// An object that no life of ours made.
     pub fn foreign(kind: Kind, name: String) -> Self {
         Self {
             kind,

@@ -1,4 +1,4 @@
-//! Somebody who reads the event log, later than it is written.
+//! A reader of the event log, later than it is written.
 
 use usher_kernel::Version;
 

@@ -52,7 +52,7 @@ pub struct State {
     pub late_parts: Vec<(Tick, Object, u8, String)>,
     /// Until when the watch is down.
     pub watch_down_until: Tick,
-    /// Somebody who reads the event log.
+    /// A reader of the event log.
     pub reader: Reader,
     /// The unasked disappearances that the rail counts.
     pub vanished: Vec<Tick>,
@@ -171,7 +171,7 @@ impl Realm for State {
 
 impl State {
     /// The world of a seed on another store than the one in memory. That one has a clock of its
-    /// own, which nobody makes jump.
+    /// own, which never jumps.
     pub fn on(seed: u64, port: Box<dyn Port>, listen: bool) -> Self {
         let mut state = Self::new(seed, None, listen);
         let mix = &mut state.base.course.mix;

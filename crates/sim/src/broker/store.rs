@@ -10,7 +10,7 @@ use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::command::{self, Change, Outstanding};
 use usher_domain::broker::consequence::Consequences;
 use usher_domain::broker::event::{Event, EventType, Outcome};
-use usher_domain::broker::ledger::{ConfigWrite, Command, Release};
+use usher_domain::broker::ledger::{Command, ConfigWrite, Release};
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config::ProviderConfig;
 use usher_domain::object::authority::Pin;
@@ -157,7 +157,7 @@ impl Store {
         }
     }
 
-    /// Wakes whoever looks after a resource.
+    /// Wakes the resource, or its tombstone.
     fn wake_keeper(&mut self, index: usize, now: Timestamp) {
         let buried = self.resources[index].tombstone.is_some();
         self.wake(if buried { Life::Tombstone(index) } else { Life::Resource(index) }, now);
@@ -253,12 +253,8 @@ impl Store {
         Ok(())
     }
 
-    /// Writes a step of the ProviderConfig; whoever waited for it looks again once it is ready.
-    pub fn commit_config(
-        &mut self,
-        write: ConfigWrite,
-        now: Timestamp,
-    ) -> Result<(), Trouble> {
+    /// Writes a step of the ProviderConfig; what waited for it is woken once it is ready.
+    pub fn commit_config(&mut self, write: ConfigWrite, now: Timestamp) -> Result<(), Trouble> {
         if self.behind.is_some() {
             return self.commit_config_behind(write);
         }
@@ -291,7 +287,7 @@ impl Store {
         }
     }
 
-    /// Carries out what a person orders, and wakes whoever looks after the resource.
+    /// Carries out a command, and wakes the resource or its tombstone.
     pub fn order(&mut self, index: usize, order: &Command, now: Timestamp) -> Result<(), No> {
         if self.behind.is_some() {
             return self.order_behind(index, order.clone());

@@ -1,4 +1,4 @@
-//! Everything that breaks by itself or is broken by somebody else, and the calm afterwards.
+//! Everything that breaks by itself or is broken by another client, and the calm afterwards.
 
 use usher_domain::broker::phase::Phase;
 use usher_domain::object::authority::Rail;
@@ -66,7 +66,7 @@ impl State {
         }
     }
 
-    /// Somebody else deletes, takes names, changes labels.
+    /// Another client deletes, takes names, changes labels.
     fn meddle(&mut self) {
         let tick = self.base.tick;
         let victims: Vec<(u64, Kind, bool)> = self
@@ -139,7 +139,7 @@ impl State {
         }
     }
 
-    /// Somebody else's objects take our names while they are free.
+    /// Objects of another owner take our names while they are free.
     fn squat(&mut self) {
         for index in 0..self.store.resources.len() {
             let state = &self.store.resources[index].record.state;
@@ -218,7 +218,7 @@ impl State {
         }
     }
 
-    /// Whether nobody asked this XR to go.
+    /// Whether the deletion of this XR was not requested.
     fn is_unasked(&self, uid: u64) -> bool {
         let xr = self.outside.by_uid(uid).filter(|it| it.kind == Kind::Xr);
         match xr.and_then(|it| it.made_by) {
@@ -236,7 +236,7 @@ impl State {
         rail.trips(count(late + more), count(present))
     }
 
-    /// The rail counts what vanishes although nobody asked it to go.
+    /// The rail counts what vanishes although its deletion was not requested.
     fn note_vanishing(&mut self, uid: u64) {
         if !self.is_unasked(uid) {
             return;
@@ -252,7 +252,7 @@ impl State {
     pub(crate) fn calm_down(&mut self) {
         let now = self.now();
         let tick = self.base.tick;
-        // Whoever opens a tripped rail has that world looked at; nothing else wakes anybody.
+        // Resetting the guard reconciles that world; nothing else wakes its lives.
         if std::mem::take(&mut self.store.rail_tripped) {
             self.store.wake_all(now);
         }
@@ -280,7 +280,7 @@ impl State {
         }
     }
 
-    /// A foreign object goes only where somebody still wants the name.
+    /// A foreign object goes only where the name is still wanted.
     fn stands_in_the_way(&self, object: &Object) -> bool {
         self.store.resources.iter().any(|row| {
             let state = &row.record.state;

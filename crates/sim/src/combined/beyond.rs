@@ -11,7 +11,7 @@ use crate::{direct, fleet};
 /// How much longer a storm lasts: a resource has to wait for what its XR composes.
 pub const LONGER: Tick = 300;
 
-/// One Usage per machine, declared by the composer and by nobody else: no two of them share or hand
+/// One Usage per machine, declared only by the composer: no two of them share or hand
 /// over a mark, none changes its mind, and it lets go of a machine only once its user is gone. The
 /// namespace of a project stands while it has resources. Machines are deleted by the broker's own
 /// faults, and pass admission here.
@@ -47,8 +47,8 @@ pub fn usage() -> Vec<&'static str> {
     words(&verbs, &faults)
 }
 
-/// Nobody but the composer declares anything, and nothing happens that only a person can put right:
-/// a name that somebody else has, a record that is lost, an object that a restore brought back.
+/// Only the composer declares anything, and nothing happens that only a person can put right:
+/// a name that another owner has, a record that is lost, an object that a restore brought back.
 /// Without that hardly anything is there before its row knows it or after its end, so hardly
 /// anything is updated while it is `Pending` or asked for once it is `Deleted`.
 pub fn direct() -> Vec<&'static str> {

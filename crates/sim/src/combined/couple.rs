@@ -41,7 +41,7 @@ const MACHINE: u8 = 0;
 const MEMBER: u8 = 1;
 /// How long after the storm whatever was asked to go may still be there.
 const HELD_UP: Tick = 150;
-/// How long an object stays on its way out while somebody looks after it.
+/// How long an object stays in deletion while its controller works.
 const HELD: Tick = Tick::MAX / 2;
 
 /// The worlds, and what joins them.
@@ -155,20 +155,20 @@ impl Ties {
         }
     }
 
-    /// Whatever somebody asked to go in the broker's world passes admission where Usages are.
+    /// Every deletion in the broker's world passes admission where Usages are.
     fn pass_deletions_on(&mut self, worlds: &Worlds, tick: Tick) {
         let mut asked = std::mem::take(&mut worlds.broker.borrow_mut().outside.denied);
         asked.sort_unstable();
         asked.dedup();
         for part in asked {
             let Some(tie) = self.ties.iter().find(|it| it.part == part) else {
-                // Nobody looks after it yet: it goes as it came.
+                // No controller works on it yet: it goes as it came.
                 let mut broker = worlds.broker.borrow_mut();
                 broker.outside.guarded.remove(&part);
                 broker.outside.let_go(part, tick, tick);
                 continue;
             };
-            // A Usage that is asked to go waits for its user, and its XR with it: nobody does that.
+            // A Usage that is asked to go waits for its user, and its XR with it: that is not done.
             if matches!(tie.life, Behind::Usage) && has_owner(worlds, part) {
                 continue;
             }
@@ -295,7 +295,7 @@ impl Behind {
         }
     }
 
-    /// A machine that somebody else holds by now has left us.
+    /// A machine that another holds by now has left us.
     fn is_gone(&self, worlds: &Worlds, part: u64) -> bool {
         match self {
             Self::Machine(row) => row.is_none_or(|row| {

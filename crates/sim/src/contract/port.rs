@@ -9,7 +9,7 @@ use usher_domain::broker::accept::{Accepted, Provision};
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::event::Event;
 use usher_domain::broker::ledger::{
-    Batch, ConfigWrite, WorkItem, Command, Release, RememberedKey, ResourceWrite, Snapshot,
+    Batch, Command, ConfigWrite, Release, RememberedKey, ResourceWrite, Snapshot, WorkItem,
 };
 use usher_domain::broker::provider_config::ProviderConfig;
 use usher_domain::idempotency;
@@ -34,7 +34,7 @@ pub enum No {
     Refused(&'static str),
     /// The row breaks its own rules.
     Corrupt,
-    /// Nobody knows what became of it, or it was not done for a reason of the database's own.
+    /// Its outcome is unknown, or it was not done for a reason of the database's own.
     Unavailable(String),
 }
 
@@ -90,7 +90,7 @@ pub trait Port {
     /// As if this span had passed.
     fn pass(&mut self, span: Duration);
 
-    /// Somebody edits the row of a resource by hand, so that it breaks its own rules.
+    /// Another client edits the row of a resource by hand, so that it breaks its own rules.
     fn spoil(&mut self, resource: ResourceId);
 
     /// Reads everything a declaration is resolved against.
@@ -121,7 +121,7 @@ pub trait Port {
     /// Makes a life due now; `false` if it is not in the queue.
     fn wake(&mut self, life: WorkItem) -> Result<bool, No>;
 
-    /// Makes due whoever looks after a resource: its tombstone, or its life.
+    /// Makes a resource due, or its tombstone.
     fn wake_label(&mut self, resource: ResourceId) -> Result<bool, No>;
 
     /// Makes every life due that something could still happen to.

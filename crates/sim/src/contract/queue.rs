@@ -10,7 +10,7 @@ use super::port::{No, Port};
 use super::store::LONG;
 use super::turns::{claim, commit, declare, give_back, life, step};
 
-pub(super) fn nobody_is_claimed_twice_under_a_live_lease(port: &mut dyn Port) {
+pub(super) fn nothing_is_claimed_twice_under_a_live_lease(port: &mut dyn Port) {
     for number in 1..=3 {
         declare(port, number);
     }
@@ -26,7 +26,7 @@ pub(super) fn a_claim_takes_no_more_than_it_asked_for(port: &mut dyn Port) {
     declare(port, 1);
     declare(port, 2);
     assert_eq!(port.claim_due(2).expect("it answers").leased.len(), 2);
-    assert_eq!(port.claim_due(2).expect("it answers").leased.len(), 1, "and nobody is hidden");
+    assert_eq!(port.claim_due(2).expect("it answers").leased.len(), 1, "and none is hidden");
 }
 
 pub(super) fn a_lease_that_ended_is_given_again_and_counted(port: &mut dyn Port) {
@@ -34,7 +34,7 @@ pub(super) fn a_lease_that_ended_is_given_again_and_counted(port: &mut dyn Port)
     let first = claim(port, life(&made));
     assert_eq!(first.claim.attempt, 1);
     let entry = port.entry(life(&made)).expect("it answers").expect("it has a turn");
-    assert_eq!(entry.attempts, 1, "counted at the claim, although nobody came back");
+    assert_eq!(entry.attempts, 1, "counted at the claim, although it was not given back");
     assert!(entry.due >= entry.lease_until, "it is due when its lease has ended");
     port.pass(LONG);
     let second = claim(port, life(&made));
@@ -44,7 +44,7 @@ pub(super) fn a_lease_that_ended_is_given_again_and_counted(port: &mut dyn Port)
     assert!(entry.unreturned_until.is_some(), "the first one may still be heard");
 }
 
-pub(super) fn whoever_was_overtaken_changes_nothing(port: &mut dyn Port) {
+pub(super) fn an_overtaken_lease_holder_changes_nothing(port: &mut dyn Port) {
     let made = declare(port, 1);
     let first = claim(port, life(&made));
     port.pass(LONG);
@@ -90,7 +90,7 @@ pub(super) fn a_rest_without_a_timer_ends_with_a_wake_up(port: &mut dyn Port) {
         let batch = port.claim_due(64).expect("it answers");
         batch.leased.iter().any(|it| it.item == life(&made))
     };
-    assert!(!due(port), "nobody woke it");
+    assert!(!due(port), "it was not woken");
     assert!(port.wake(life(&made)).expect("it answers"));
     let leased = claim(port, life(&made));
     let at = port.now().after(LONG / 2);

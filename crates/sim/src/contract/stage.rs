@@ -25,7 +25,7 @@ use usher_kernel::{
 /// How many moments are waited for something that must happen.
 pub(super) const PATIENCE: usize = 2_000;
 
-/// What somebody does to the world without asking us.
+/// What other clients do to the world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Meddling {
     /// Puts an object of their own under a name.
@@ -75,7 +75,7 @@ pub trait Stage:
     /// Whether the watch told of the resource since it was last asked.
     fn was_woken(&self) -> impl Future<Output = bool>;
 
-    /// Somebody else's deed.
+    /// Another client's deed.
     fn meddle(&self, meddling: Meddling) -> impl Future<Output = ()>;
 }
 
@@ -144,7 +144,7 @@ pub(super) async fn woken(stage: &impl Stage, by: &str) {
         }
         stage.pass().await;
     }
-    panic!("nobody is woken by {by}");
+    panic!("nothing is woken by {by}");
 }
 
 pub(super) async fn look(stage: &impl Stage) -> Observed {

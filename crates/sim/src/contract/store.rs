@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use usher_domain::broker::event::{Event, EventType, Outcome};
-use usher_domain::broker::ledger::{Held, WorkItem, Command, RememberedKey};
+use usher_domain::broker::ledger::{Command, Held, RememberedKey, WorkItem};
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config;
 use usher_domain::idempotency;
@@ -18,8 +18,8 @@ use super::port::{No, Port};
 use super::queue::{
     a_claim_takes_no_more_than_it_asked_for, a_lease_that_ended_is_given_again_and_counted,
     a_rest_without_a_timer_ends_with_a_wake_up, a_wake_up_during_a_step_is_never_lost,
-    nobody_is_claimed_twice_under_a_live_lease, trouble_sets_the_pace,
-    whoever_was_overtaken_changes_nothing,
+    an_overtaken_lease_holder_changes_nothing, nothing_is_claimed_twice_under_a_live_lease,
+    trouble_sets_the_pace,
 };
 use super::turns::{
     accepted, claim, claim_or_leased, commit, config_id, config_step, declare, end, give_back,
@@ -45,29 +45,29 @@ promises! {
     the_first_provider_config_is_made_once_and_counts_its_users,
     a_key_is_remembered_until_it_ends,
     a_claim_brings_the_record_and_the_present,
-    nobody_is_claimed_twice_under_a_live_lease,
+    nothing_is_claimed_twice_under_a_live_lease,
     a_claim_takes_no_more_than_it_asked_for,
     a_lease_that_ended_is_given_again_and_counted,
-    whoever_was_overtaken_changes_nothing,
+    an_overtaken_lease_holder_changes_nothing,
     a_commit_writes_state_names_and_event_with_one_version,
     a_commit_on_an_old_version_writes_nothing,
     a_commit_gives_the_lease_back_only_if_it_is_told_to,
     a_wake_up_during_a_step_is_never_lost,
     a_rest_without_a_timer_ends_with_a_wake_up,
     trouble_sets_the_pace,
-    a_row_that_breaks_its_rules_is_parked_and_stops_nobody_else,
+    a_row_that_breaks_its_rules_is_parked_and_stops_no_other,
     deletion_is_told_once_and_wins,
-    deletion_waits_for_whoever_may_still_be_heard,
-    a_token_is_issued_once_and_to_nobody_who_leaves,
+    deletion_waits_for_requests_that_may_still_arrive,
+    a_token_is_issued_once_and_not_while_leaving,
     a_token_becomes_one_peer_and_wakes_its_life,
-    nobody_enrols_after_deletion_was_accepted,
+    no_node_enrols_after_deletion_was_accepted,
     an_end_releases_what_was_held_and_begins_a_tombstone,
     a_provider_config_that_is_ready_wakes_its_users,
     a_peer_that_moved_wakes_its_life,
     what_was_given_up_can_be_taken_back,
     a_reader_reads_every_event_once_and_in_order,
-    a_label_wakes_whoever_looks_after_it,
-    nobody_is_found_who_is_not_there,
+    a_label_wakes_its_resource_or_tombstone,
+    nothing_is_found_that_is_not_there,
 }
 
 fn what_was_accepted_is_there_with_its_names_its_event_and_its_turn(port: &mut dyn Port) {
@@ -96,7 +96,7 @@ fn the_first_provider_config_is_made_once_and_counts_its_users(port: &mut dyn Po
     let late = accepted(port, (1, 1)).expect("it is accepted");
     let first = declare(port, 2);
     assert!(late.new_provider_config.is_some(), "there was none");
-    assert_eq!(port.accept(late, None), Err(No::Moved), "somebody else made it since");
+    assert_eq!(port.accept(late, None), Err(No::Moved), "another declaration made it since");
     declare(port, 3);
     let config = port.config(config_id(&first)).expect("it is there");
     assert_eq!((config.state.users, config.version), (2, Version(2)));
@@ -188,16 +188,17 @@ fn a_commit_gives_the_lease_back_only_if_it_is_told_to(port: &mut dyn Port) {
     assert_eq!((entry.lease_until, entry.due, entry.attempts), (None, None, 0));
 }
 
-fn a_row_that_breaks_its_rules_is_parked_and_stops_nobody_else(port: &mut dyn Port) {
+fn a_row_that_breaks_its_rules_is_parked_and_stops_no_other(port: &mut dyn Port) {
     let (bad, good) = (declare(port, 1), declare(port, 2));
     port.spoil(bad.id());
     let batch = port.claim_due(64).expect("it answers");
-    assert_eq!(batch.parked, [life(&bad)]);
+    let parked: Vec<WorkItem> = batch.parked.iter().map(|it| it.0).collect();
+    assert_eq!(parked, [life(&bad)]);
     assert!(batch.leased.iter().any(|it| it.item == life(&good)), "everybody else goes on");
     assert!(batch.leased.iter().all(|it| it.item != life(&bad)));
     let entry = port.entry(life(&bad)).expect("it answers").expect("it has a turn");
     assert!(entry.parked && entry.lease_until.is_none());
-    assert_eq!(port.resource(bad.id()).err(), Some(No::Corrupt), "nobody is handed such a row");
+    assert_eq!(port.resource(bad.id()).err(), Some(No::Corrupt), "such a row is not handed out");
     assert_eq!(port.order(bad.id(), Command::Deprovision).err(), Some(No::Corrupt));
 }
 
@@ -220,16 +221,16 @@ fn deletion_is_told_once_and_wins(port: &mut dyn Port) {
     assert_eq!(port.order(made.id(), Command::Replace), Err(No::Refused("not_replaceable")));
 }
 
-fn deletion_waits_for_whoever_may_still_be_heard(port: &mut dyn Port) {
+fn deletion_waits_for_requests_that_may_still_arrive(port: &mut dyn Port) {
     let (rested, held) = (declare(port, 1), declare(port, 2));
     let batch = port.claim_due(64).expect("it answers").leased;
-    let leased = |it| batch.iter().find(|found| found.life == it).expect("it was due");
+    let leased = |it| batch.iter().find(|found| found.item == it).expect("it was due");
     port.release(give_back(leased(life(&rested)), Wake::OnChange)).expect("it is heard");
     let until = leased(life(&held)).claim.until;
     let quiet = |port: &mut dyn Port, id| {
         port.order(id, Command::Deprovision).expect("it is known").fields().quiet_until
     };
-    assert_eq!(quiet(port, rested.id()), None, "nobody is outstanding");
+    assert_eq!(quiet(port, rested.id()), None, "no request is outstanding");
     let quiet = quiet(port, held.id());
     assert!(
         quiet.is_some_and(|it| until < it),
@@ -239,7 +240,7 @@ fn deletion_waits_for_whoever_may_still_be_heard(port: &mut dyn Port) {
     port.postpone(life(&held), unmoved.claim, &Trouble::Conflict).expect("it is heard");
     let next = claim(port, life(&held));
     let quiet = resource(&next).state.fields().quiet_until;
-    assert_eq!(quiet, None, "whoever gave its lease back in peace is not waited for");
+    assert_eq!(quiet, None, "a lease that was given back is not waited for");
     let trouble = Trouble::unavailable("the outside".to_owned());
     let lost = declare(port, 3);
     let leased = claim(port, life(&lost));
@@ -250,7 +251,7 @@ fn deletion_waits_for_whoever_may_still_be_heard(port: &mut dyn Port) {
     assert!(quiet.is_some_and(|it| next.now < it), "its last request may still arrive: {quiet:?}");
 }
 
-fn a_token_is_issued_once_and_to_nobody_who_leaves(port: &mut dyn Port) {
+fn a_token_is_issued_once_and_not_while_leaving(port: &mut dyn Port) {
     let made = declare(port, 1);
     let first = Generation::FIRST;
     port.issue(made.id(), first).expect("it may enrol");
@@ -279,14 +280,14 @@ fn a_token_becomes_one_peer_and_wakes_its_life(port: &mut dyn Port) {
     assert_eq!(port.redeem(&mine), Ok(tokens::Outcome::Replayed(mine.peer)), "it asks again");
     let other = token_request(port, made.id(), 2);
     let refused = tokens::Outcome::Refused(tokens::Refusal::Consumed);
-    assert_eq!(port.redeem(&other), Ok(refused), "somebody else comes too late");
+    assert_eq!(port.redeem(&other), Ok(refused), "another agent comes too late");
     let peers = port.peers(made.id()).expect("it answers");
     assert_eq!(peers.iter().map(|it| it.id).collect::<Vec<_>>(), [mine.peer]);
     port.release(give_back(&leased, Wake::Never)).expect("it is heard");
     claim(port, life(&made));
 }
 
-fn nobody_enrols_after_deletion_was_accepted(port: &mut dyn Port) {
+fn no_node_enrols_after_deletion_was_accepted(port: &mut dyn Port) {
     let made = declare(port, 1);
     port.issue(made.id(), Generation::FIRST).expect("it may enrol");
     let request = token_request(port, made.id(), 1);
@@ -309,7 +310,7 @@ fn an_end_releases_what_was_held_and_begins_a_tombstone(port: &mut dyn Port) {
     assert_eq!(port.entry(WorkItem::Tombstone(second.id())), Ok(None));
     let told = types(port).into_iter().filter(|it| it.1 == EventType::Deleted).count();
     assert_eq!(told, 1);
-    // Whoever has a user left rests; the last one that leaves wakes it under its lease.
+    // A ProviderConfig with users rests; the last one that leaves wakes it under its lease.
     let entry = port.entry(config).expect("it answers").expect("it is in the queue");
     assert_eq!(entry.wake_seq, leased.claim.wake_seq);
     end(port, second.id());
@@ -350,7 +351,7 @@ fn what_was_given_up_can_be_taken_back(port: &mut dyn Port) {
     let abandon = Command::Abandon { by: by.clone(), reason };
     let reap = || Command::Reap { by: by.clone() };
     assert_eq!(port.order(made.id(), reap()), Err(No::Refused("not_abandoned")));
-    let given_up = port.order(made.id(), abandon).expect("nobody is registered");
+    let given_up = port.order(made.id(), abandon).expect("no node is registered");
     assert_eq!(given_up.fields().outcome, Some(Outcome::Abandoned));
     let record = port.resource(made.id()).expect("it is there");
     let standings = record.book.rows().iter().map(|it| it.standing);
@@ -372,7 +373,7 @@ fn a_reader_reads_every_event_once_and_in_order(port: &mut dyn Port) {
     }
     let place = early.last().map(|it| it.place.clone());
     let late = pages(port, place.as_deref(), 3);
-    assert_eq!(late.len(), 4, "whoever read so far reads the rest");
+    assert_eq!(late.len(), 4, "a reader that read so far reads the rest");
     let all: Vec<_> = early.into_iter().chain(late).collect();
     assert_eq!(pages(port, None, 64), all, "and a new reader the same");
     for it in &made {
@@ -382,14 +383,14 @@ fn a_reader_reads_every_event_once_and_in_order(port: &mut dyn Port) {
     }
 }
 
-fn a_label_wakes_whoever_looks_after_it(port: &mut dyn Port) {
+fn a_label_wakes_its_resource_or_tombstone(port: &mut dyn Port) {
     let (dead, alive) = (declare(port, 1), declare(port, 2));
     end(port, dead.id());
     let seq = |port: &mut dyn Port, life| {
         port.entry(life).expect("it answers").expect("it has a turn").wake_seq
     };
     let lives = [WorkItem::Resource(dead.id()), WorkItem::Tombstone(dead.id()), life(&alive)];
-    // Whoever works on them must see that they were woken; who is due for anybody is so already.
+    // A lease holder must see that they were woken; what is due without a lease is so already.
     assert!(port.wake_label(alive.id()).expect("it answers"));
     port.claim_due(64).expect("it answers");
     let before = lives.map(|it| seq(port, it));
@@ -402,7 +403,7 @@ fn a_label_wakes_whoever_looks_after_it(port: &mut dyn Port) {
     assert_eq!(all, [woken[0], woken[1] + 1, woken[2] + 1], "nothing wakes the dead");
 }
 
-fn nobody_is_found_who_is_not_there(port: &mut dyn Port) {
+fn nothing_is_found_that_is_not_there(port: &mut dyn Port) {
     let id = unknown();
     assert_eq!(port.wake(WorkItem::Resource(id)), Ok(false));
     assert_eq!(port.wake_label(id), Ok(false));

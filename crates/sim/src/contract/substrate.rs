@@ -1,8 +1,8 @@
 //! What every world promises that a substrate can live in.
 //!
 //! Each promise begins with a fresh stage and panics with a sentence if it is broken. A world may
-//! be slow and may refuse; it may not take a failed question for absence, touch what is somebody
-//! else's, or forget what it composed.
+//! be slow and may refuse; it may not take a failed question for absence, touch what another
+//! owns, or forget what it composed.
 
 #![expect(
     clippy::expect_used,
@@ -168,7 +168,7 @@ pub async fn a_deletion_ends_with_every_part_gone(stage: &impl Stage) {
     panic!("the parts never go");
 }
 
-/// What somebody else took away is seen to be absent, and its life is woken.
+/// What another client removed is seen to be absent, and its life is woken.
 pub async fn what_was_taken_away_is_absent_and_wakes_its_life(stage: &impl Stage) {
     stand(stage).await;
     stage.was_woken().await;

@@ -11,7 +11,7 @@ use usher_domain::broker::accept::{self, Accepted, Minted, Provision};
 use usher_domain::broker::aggregate::{Fields, Resource};
 use usher_domain::broker::event::{Event, EventType, Outcome};
 use usher_domain::broker::ledger::{
-    ConfigWrite, Held, Leased, WorkItem, Command, Release, ResourceWrite, Stay,
+    Command, ConfigWrite, Held, Leased, Release, ResourceWrite, Stay, WorkItem,
 };
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config::{self, ProviderConfig};
@@ -35,7 +35,7 @@ fn id(kind: u128, number: u128) -> Uuid {
     Uuid::from_u128(0x7000_0000_0000_7000_8000_0000_0000_0000 + (kind << 16) + number)
 }
 
-/// A resource that nobody declared.
+/// A resource that was not declared.
 pub(super) const fn unknown() -> ResourceId {
     ResourceId::from_uuid(Uuid::from_u128(u128::MAX))
 }
@@ -93,7 +93,7 @@ pub(super) fn claim(port: &mut dyn Port, life: WorkItem) -> Leased {
     leased.into_iter().find(|it| it.item == life).expect("it is due")
 }
 
-/// Whether somebody holds a life, or could.
+/// Whether a life is leased, or could be.
 pub(super) fn claim_or_leased(port: &mut dyn Port, life: WorkItem) -> bool {
     let batch = port.claim_due(64).expect("it answers");
     let entry = port.entry(life).expect("it answers").expect("it has a turn");

@@ -46,7 +46,7 @@ words! {
         ForeignIsOurs = "foreign-is-ours",
         /// A stamp is believed on whatever object it stands.
         CopyIsBelieved = "copy-is-believed",
-        /// What a stamp names is ours, whoever wrote it.
+        /// What a stamp names is taken for ours.
         StampIsProof = "stamp-is-proof",
         /// What was asked to go is taken for gone.
         ReleaseBeforeVerify = "release-before-verify",
@@ -60,7 +60,7 @@ words! {
         LoseRequest = "lose-request-id",
         /// Absence counts at once.
         SkipQuietTime = "skip-quiet-time",
-        /// Nobody looks again after the end.
+        /// Nothing is observed after the end.
         SkipWatch = "skip-watch",
         /// A replica that lags is believed.
         TrustLagging = "trust-lagging",
@@ -275,7 +275,7 @@ fn believe(record: &Record<Resource>, look: &mut Look) {
         && let Some((_, after)) = rest.split_once('"')
     {
         *stamp = format!("{before}\"object\":\"{own}\"{after}");
-        // Whoever believes it searches for nothing else.
+        // A rule that believes it searches for nothing else.
         look.search = Some(Ok(vec![]));
     }
 }

@@ -36,7 +36,7 @@ words! {
         /// Nothing ends by absence on an answer that does not count.
         // Requirement: I-8, I-16, I-38
         KnownRelease = "known-release",
-        /// An orphan is let go only by its policy, and only if nobody can say what it is.
+        /// An orphan is let go only by its policy, and only if its identity is not known.
         // Requirement: I-15, I-17
         OrphanByPolicy = "orphan-by-policy",
         /// An identity is on record and on the object before it is used.
@@ -51,13 +51,13 @@ words! {
         /// A copy never acts on the cloud.
         // Requirement: I-4
         CopyNeverActs = "copy-never-acts",
-        /// Whoever abandons waits for nothing.
+        /// An abandoned object waits for nothing.
         // Requirement: I-7
         AbandonAsksNothing = "abandon-asks-nothing",
         /// Whose identity is on record never waits for a reference to go.
         // Requirement: I-2
         Parentless = "parentless",
-        /// What somebody holds is not touched.
+        /// What is held is not touched.
         // Requirement: I-7
         HoldHonoured = "hold-honoured",
         /// Nothing is deleted whose policy says otherwise.
@@ -110,7 +110,7 @@ impl State {
         }
     }
 
-    /// Nobody touches what another made.
+    /// What another made is not touched.
     pub(crate) fn check_touch(&mut self, object: u64, found: &CloudObject, done: &str) {
         if found.made_by != Some(object) {
             let what = format!("{} of {:?} was {done} by {object}", found.identity, found.made_by);
@@ -151,7 +151,7 @@ impl State {
             return;
         }
         let object = self.store.resources[index].object;
-        if seen.hold == Hold::Somebody {
+        if seen.hold == Hold::Another {
             if acts {
                 self.wrong(Checker::HoldHonoured, format!("{object} is held and goes"));
             }
@@ -242,7 +242,7 @@ impl State {
                     self.wrong(Checker::ReleaseMeansGone, what);
                 }
                 if !answered {
-                    let what = format!("{object} ends {outcome} and nobody knows");
+                    let what = format!("{object} ends {outcome} and no record says so");
                     self.wrong(Checker::KnownRelease, what);
                 }
             }
@@ -383,7 +383,7 @@ impl State {
                     Some("its object is back and is not let go".to_owned())
                 }
                 Some(it) if !it.deleting && !told => {
-                    Some("its object is back and nobody says so".to_owned())
+                    Some("its object is back and no reason says so".to_owned())
                 }
                 Some(_) | None => None,
             };
@@ -412,7 +412,9 @@ impl State {
         match row.reason {
             Some(Reason::AsDeclared) => standing
                 .is_some_and(|it| it.made_by == Some(row.object) && it.is == object.spec.wanted),
-            Some(Reason::NameTakenByAnother) => standing.is_some_and(|it| it.made_by != Some(row.object)),
+            Some(Reason::NameTakenByAnother) => {
+                standing.is_some_and(|it| it.made_by != Some(row.object))
+            }
             Some(Reason::ParentGone) => identity.is_some_and(|it| !lies_in(&it)),
             Some(Reason::ReferenceNotFound) => self.has_lost_a_parent(object),
             Some(Reason::IdentityChanged) => identity != self.stands_for(row.object),

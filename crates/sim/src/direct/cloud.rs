@@ -21,11 +21,11 @@ pub struct CloudObject {
     pub uid: u64,
     /// Its revision.
     pub etag: u64,
-    /// Our mark, or somebody's.
+    /// Our mark, or another's.
     pub mark: Option<Mark>,
     /// How it is.
     pub is: u64,
-    /// The object whose life made it; nobody's is somebody else's.
+    /// The object whose life made it; none if another owner did.
     pub made_by: Option<u64>,
     /// When it came.
     pub created: Tick,
@@ -179,7 +179,7 @@ impl Running {
 }
 
 impl CloudObject {
-    /// What a read of it brings back, for somebody who wants it to be like this.
+    /// What a read of it brings back, if it is declared like this.
     pub fn seen(&self, wanted: Option<u64>) -> Found {
         Found {
             uid: cloud_uid(self.uid),

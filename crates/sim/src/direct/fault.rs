@@ -13,7 +13,7 @@ crate::fault::faults! {
     EmptyReads = "everything absent for a while",
     /// Every read of the cluster shows no object for a while, although all stand.
     ObjectsAbsent = "every object absent for a while",
-    /// Nobody says which operations run.
+    /// It is not said which operations run.
     OperationsUnknown = "operations unknown",
     /// An operation takes long.
     OperationSlow = "operation slow",
@@ -21,15 +21,15 @@ crate::fault::faults! {
     OperationFails = "operation failed",
     /// A create is held up on its way, beyond every bound.
     HeldUp = "create held up beyond its bound",
-    /// Somebody else's cloud object takes our name while it is free.
+    /// Another owner's cloud object takes our name while it is free.
     NameTaken = "foreign object under the name",
     /// A cloud object of another installation takes our name while it is free.
     OtherInstallation = "another installation's object under the name",
-    /// Somebody deletes our cloud object.
+    /// Another client deletes our cloud object.
     CloudDeleted = "cloud object deleted from outside",
-    /// Somebody deletes our cloud object and puts another one in its place.
+    /// Another client deletes our cloud object and puts another one in its place.
     Replaced = "cloud object replaced from outside",
-    /// Somebody changes our cloud object.
+    /// Another client changes our cloud object.
     CloudChanged = "cloud object changed from outside",
     /// The container vanishes with everything in it.
     ContainerDeleted = "container deleted",
@@ -51,17 +51,18 @@ crate::fault::faults! {
     LedgerLost = "ledger lost",
     /// The ledger is restored without the life's row, and the object carries no stamp.
     RecordLost = "ledger and stamp lost",
-    /// Somebody takes the stamp off.
+    /// Another client takes the stamp off.
     StampStripped = "stamp taken off",
-    /// Somebody edits the stamp.
+    /// Another client edits the stamp.
     StampMalformed = "ledger lost and stamp malformed",
-    /// Somebody who has no record yet, or lost it, gets a stamp that names another's cloud object.
+    /// An object without a record, or with a lost one, gets a stamp that names another's cloud
+    /// object.
     StampForged = "stamp forged",
-    /// Somebody takes our finalizer off.
+    /// Another client takes our finalizer off.
     FinalizerStripped = "finalizer taken off",
     /// A restore brings an object back that was let go.
     Restored = "object restored after its end",
-    /// Somebody makes a copy of the object.
+    /// Another client makes a copy of the object.
     Copied = "object copied",
     /// Two objects stand for one cloud object.
     SameIdentity = "two objects with one identity",
@@ -73,8 +74,8 @@ crate::fault::faults! {
     PolicyEdited = "policy edited",
     /// The policy is misspelt.
     PolicyMisspelt = "policy misspelt",
-    /// Somebody holds the object for a while.
-    Held = "held by somebody",
+    /// Another client holds the object for a while.
+    Held = "held by another finalizer",
     /// The API server does not answer.
     ObjectUnknown = "object unknown",
     /// The cluster was rebuilt and answers 404 to everything.

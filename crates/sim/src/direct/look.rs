@@ -105,7 +105,7 @@ impl State {
         }
     }
 
-    /// What nobody should ask for: the references of an object whose identity is on record.
+    /// What must not be read: the references of an object whose identity is on record.
     fn unasked(&mut self, object: &Object) -> References {
         let config =
             object.spec.config.as_ref().filter(|_| self.is_broken(Breakage::ResolveConfiguration));

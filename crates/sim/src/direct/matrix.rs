@@ -103,9 +103,9 @@ words! {
         Ours = "present ours",
         /// Nothing stands.
         Absent = "absent",
-        /// Somebody else's stands under the name.
+        /// Another owner's stands under the name.
         Foreign = "foreign under the name",
-        /// Ours stands, and nobody may look for a while.
+        /// Ours stands, and cannot be read for a while.
         Forbidden = "403",
         /// Ours stands, and we are asked to wait.
         Throttled = "429",
@@ -241,7 +241,7 @@ impl Cell {
             return End::Wrong(wrong.clone());
         }
         if !self.foreign().is_none_or(survives) {
-            return End::Wrong(missed("somebody else's cloud object is gone"));
+            return End::Wrong(missed("another owner's cloud object is gone"));
         }
         match (state.outcome(), ended) {
             (Some(outcome), Some(tick)) => self.judge(outcome, tick),
@@ -249,7 +249,7 @@ impl Cell {
         }
     }
 
-    /// The number of somebody else's cloud object under the name, beside the neighbours.
+    /// The number of another owner's cloud object under the name, beside the neighbours.
     fn foreign(&self) -> Option<u64> {
         let stands = self.answer == Answer::Ours || self.answer.status().is_some();
         if self.answer == Answer::Foreign {
@@ -346,7 +346,7 @@ impl Cell {
         let stamp = match self.recorded {
             Recorded::Malformed => Some("{".to_owned()),
             Recorded::Elsewhere => Some(stamp_of_another()),
-            Recorded::Forged | Recorded::ForgedLost => Some(stamp(&uid(object), &somebodys())),
+            Recorded::Forged | Recorded::ForgedLost => Some(stamp(&uid(object), &anothers())),
             Recorded::None
             | Recorded::Lost
             | Recorded::Intended
@@ -368,13 +368,13 @@ impl Cell {
         let copy = self.recorded.is_another();
         // What the stamp of another names, or a forged one, is the other's.
         let (mark, made_by) = if copy { (mark_of_another(), None) } else { (mark, Some(object)) };
-        let ours = CloudObject { mark: Some(mark), made_by, ..somebodys() };
+        let ours = CloudObject { mark: Some(mark), made_by, ..anothers() };
         let stands = (self.recorded != Recorded::None).then(|| ours.clone());
         let cloud = &mut state.outside.cloud;
         match self.answer {
             Answer::Ours => cloud.extend(stands),
             Answer::Absent => {}
-            Answer::Foreign => cloud.put(CloudObject { uid: OURS + 1, ..somebodys() }),
+            Answer::Foreign => cloud.put(CloudObject { uid: OURS + 1, ..anothers() }),
             Answer::Forbidden | Answer::Throttled | Answer::Failing => {
                 cloud.extend(stands);
                 state.stubborn = Stubborn { status: self.answer.status(), read: None };
@@ -444,7 +444,7 @@ impl Cell {
             return End::Wrong(missed(&format!("it ended {outcome} and not {expected:?}")));
         }
         if (prompt || self.policy == "abandon" && self.crash.is_none()) && tick >= HEALED {
-            return End::Wrong(missed("it waited for somebody it did not need"));
+            return End::Wrong(missed("it waited for what it did not need"));
         }
         End::Ended(outcome, tick)
     }
@@ -471,8 +471,8 @@ fn identified() -> Identified {
     Identified { credential: credential(), identity }
 }
 
-/// A cloud object under the cell's name that nobody of ours made.
-fn somebodys() -> CloudObject {
+/// A cloud object under the cell's name that no life of ours made.
+fn anothers() -> CloudObject {
     CloudObject {
         identity: identified().identity.as_str().to_owned(),
         uid: OURS,
@@ -496,5 +496,5 @@ fn mark_of_another() -> Mark {
 
 /// The stamp of the object that this one is a copy of.
 fn stamp_of_another() -> String {
-    stamp(&another().object, &somebodys())
+    stamp(&another().object, &anothers())
 }

@@ -1,7 +1,7 @@
 //! The direct world: Kubernetes objects that stand for cloud objects, a cloud that answers late,
-//! wrong, twice or for somebody else, and parents that vanish first.
+//! wrong, twice or for another owner, and parents that vanish first.
 //!
-//! [`state`] can be made empty: whoever wants direct resources in a world of their own adds an
+//! [`state`] can be made empty: a world with direct resources of its own adds an
 //! object, asks for its deletion, and asks whether it is gone. What a seed puts into the world is
 //! in [`plan`] and [`people`]; [`matrix`] starts worlds in every state that a deletion can meet.
 

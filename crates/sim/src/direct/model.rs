@@ -191,7 +191,7 @@ impl Client for SimClient {
     }
 }
 
-/// What a future answers that waits for nobody.
+/// What a future answers that never waits.
 pub fn finished<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(it) => it,

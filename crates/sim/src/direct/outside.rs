@@ -11,7 +11,7 @@ use crate::direct::cloud::{Cloud, CloudObject, cloud_uid};
 use crate::direct::model::Spec;
 use crate::direct::state::{credential, installation};
 
-/// The finalizer by which somebody holds an object.
+/// The finalizer by which another controller holds an object.
 pub const HOLD: &str = "backup.example/hold";
 
 /// A Kubernetes object that stands for a cloud object.
@@ -94,7 +94,7 @@ pub struct Outside {
 }
 
 impl Outside {
-    /// A uid that nobody has.
+    /// A uid that no object has.
     pub fn mint(&mut self) -> u64 {
         self.next_uid += 1;
         self.next_uid
@@ -114,7 +114,7 @@ impl Outside {
         }
     }
 
-    /// An object on its way out goes when nobody holds it any more.
+    /// An object in deletion goes when nothing holds it any more.
     fn sweep(&mut self, uid: u64) {
         let goes = |it: &mut Object| it.uid == uid && it.deleting && it.finalizers.is_empty();
         self.removed.extend(self.objects.extract_if(.., goes));

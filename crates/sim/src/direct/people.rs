@@ -19,7 +19,7 @@ const PROJECTS: u64 = 2;
 pub const CONFIG: &str = "config";
 
 impl State {
-    /// The parents and containers that a seed's world starts with, and a neighbour that nobody may
+    /// The parents and containers that a seed's world starts with, and a neighbour that we must not
     /// touch.
     pub(crate) fn populate(&mut self) {
         for project in 0..PROJECTS {
@@ -31,7 +31,7 @@ impl State {
         self.add_parent(CONFIG, "configs/c");
     }
 
-    /// Puts something of somebody else's into a project.
+    /// Puts an object of another owner into a project.
     pub fn add_neighbour(&mut self, project: &str) {
         let uid = self.outside.cloud.mint();
         self.neighbours.retain(|it| it.1 != project);
@@ -103,7 +103,7 @@ impl State {
             .filter_map(|it| Some((it.object, it.reason?)))
             .collect();
         for (uid, reason) in waiting {
-            // Whoever is asked looks into the cloud: what stands and is marked needs nobody.
+            // The operator looks into the cloud: what stands and is marked needs no help.
             let stands = self.outside.cloud.objects.iter().any(|it| it.made_by == Some(uid));
             let nameless = matches!(reason, Reason::Orphaned | Reason::IdentityMalformed);
             let open = matches!(reason, Reason::OwnershipAmbiguous | Reason::DeletionPolicyInvalid);
@@ -111,7 +111,7 @@ impl State {
                 self.outside.change(uid, tick, |it| {
                     it.policy = Some("release-with-record".to_owned());
                 });
-                self.say(|_| format!("somebody lets {uid} go with a record"));
+                self.say(|_| format!("another client lets {uid} go with a record"));
             }
         }
     }

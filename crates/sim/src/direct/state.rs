@@ -44,7 +44,7 @@ pub struct State {
     pub copies: Vec<u64>,
     /// The objects whose stamp names the cloud object of another.
     pub forged: Vec<u64>,
-    /// Cloud objects that nobody of ours may touch: uid and container.
+    /// Cloud objects that no life of ours may touch: uid and container.
     pub neighbours: Vec<(u64, String)>,
     /// The objects of which ledger and stamp were lost at once.
     pub forgotten: Vec<u64>,
@@ -71,7 +71,7 @@ pub struct Stubborn {
     pub read: Option<Read>,
 }
 
-/// What somebody wants to stand for a cloud object.
+/// What a spec wants to stand for a cloud object.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// The object's name.

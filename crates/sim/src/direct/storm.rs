@@ -1,4 +1,4 @@
-//! Everything that breaks by itself or is broken by somebody else, and the calm afterwards.
+//! Everything that breaks by itself or is broken by another client, and the calm afterwards.
 
 use usher_domain::direct::mark::{Binding, Mark, RequestId};
 use usher_kernel::Uid;
@@ -114,7 +114,7 @@ impl State {
         }
     }
 
-    /// Somebody else works in our cloud.
+    /// Another client works in our cloud.
     fn trouble_cloud(&mut self) {
         let ours: Vec<(u64, String)> = self
             .outside
@@ -154,7 +154,7 @@ impl State {
         }
     }
 
-    /// Somebody who changed a cloud object asks for a look at it.
+    /// A client that changed a cloud object asks to reconcile it.
     fn wake_owner(&mut self, uid: u64) {
         let owner = self.outside.cloud.objects.iter().find(|it| it.uid == uid);
         if let Some(object) = owner.and_then(|it| it.made_by) {
@@ -177,7 +177,7 @@ impl State {
         Some(format!("{parent}/memberships/{}", object.spec.member))
     }
 
-    /// Somebody else's cloud object takes a free name.
+    /// Another owner's cloud object takes a free name.
     fn take_name(&mut self, identity: &str, mark: Option<Mark>) {
         if !self.outside.cloud.containers.contains(&container(identity)) {
             return;
@@ -193,10 +193,10 @@ impl State {
             created: self.base.tick,
             leaving: false,
         });
-        self.say(|_| format!("somebody takes {identity}"));
+        self.say(|_| format!("another client takes {identity}"));
     }
 
-    /// Somebody edits, strips, copies and deletes objects.
+    /// Another client edits, strips, copies and deletes objects.
     fn meddle(&mut self) {
         let tick = self.base.tick;
         if self.strikes(Fault::NamespaceDeleted, 2) {
@@ -206,7 +206,7 @@ impl State {
             let uid = object.uid;
             self.edit(&object);
             if object.is_held() && self.strikes(Fault::FinalizerStripped, 4) {
-                self.say(|_| format!("somebody takes our finalizer off {uid}"));
+                self.say(|_| format!("another client takes our finalizer off {uid}"));
                 self.outside
                     .change(uid, tick, |it| it.finalizers.retain(|it| it != FINALIZER_DIRECT));
             }
@@ -235,8 +235,8 @@ impl State {
         if self.strikes(Fault::SpecEdited, 10) {
             self.outside.change(uid, tick, |it| it.spec.wanted += 1);
         }
-        // Whoever lost every record and is edited to another identity while a create is on its way
-        // cannot be helped: nobody knows any more what was asked for.
+        // A life that lost every record and is edited to another identity while a create is in
+        // flight cannot be helped: what was requested is on no record.
         let movable = !self.copies.contains(&uid) && !self.forgotten.contains(&uid);
         if movable && self.strikes(Fault::IdentityEdited, 3) {
             self.moved.push(uid);
@@ -296,13 +296,13 @@ impl State {
         self.accept(uid);
     }
 
-    /// Somebody writes a stamp onto an object of which nothing is on record: bound to it, and
+    /// Another client writes a stamp onto an object of which nothing is on record: bound to it, and
     /// naming the cloud object of another.
     fn forge(&mut self, object: &Object) {
         let (tick, owner) = (self.base.tick, object.uid);
         let row = self.store.of(owner).map(|it| &self.store.resources[it].record);
         let open = row.is_some_and(|it| it.book.rows().is_empty());
-        // Whoever lost every record while a create is on its way cannot be helped.
+        // A life that lost every record while a create is in flight cannot be helped.
         let settled = row.is_some_and(|it| it.state.is_witnessed())
             || self.outside.cloud.objects.iter().any(|it| it.made_by == Some(owner));
         let movable = !self.moved.contains(&owner) && !self.copies.contains(&owner);
@@ -317,7 +317,7 @@ impl State {
         self.forged.push(owner);
         self.forgotten.push(owner);
         let text = stamp(&uid(owner), victim);
-        self.say(|_| format!("somebody writes {text} onto {owner}"));
+        self.say(|_| format!("another client writes {text} onto {owner}"));
         self.outside.change(owner, tick, |it| it.stamp = Some(text));
     }
 
@@ -353,8 +353,8 @@ impl State {
         }
     }
 
-    /// The storm is over: everybody answers, nobody meddles, and most copies and most of what a
-    /// restore brought back are deleted again.
+    /// The storm is over: every request is answered, no other client meddles, and most copies and
+    /// most of what a restore brought back are deleted again.
     pub(crate) fn calm_down(&mut self) {
         let tick = self.base.tick;
         let now = self.now();

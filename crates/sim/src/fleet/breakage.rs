@@ -32,11 +32,11 @@ words! {
         TrustSlow = "trust-slow-list",
         /// An error of the provider is read as its failure.
         ErrorIsFailed = "error-is-failed",
-        /// Victims that are still leaving count for nobody.
+        /// Victims that are still leaving count for no need.
         NoCreditDraining = "no-credit-while-draining",
-        /// Machines that are being made count for nobody.
+        /// Machines that are being made count for no need.
         NoCreditCreating = "no-credit-while-creating",
-        /// Whoever is missing in a list is gone.
+        /// A machine that is missing in a list is gone.
         AbsentIsGone = "absent-from-list-is-gone",
         /// An empty list is believed.
         TrustEmptyList = "trust-empty-list",
@@ -64,15 +64,15 @@ words! {
         TellTwice = "emit-twice",
         /// A commit compares neither version nor lease.
         SkipVersion = "skip-version-check",
-        /// Nobody cleans up what failed.
+        /// What failed is not cleaned up.
         FailedIsFinal = "failed-is-final",
         /// What was forgotten by the provider is waited for, for ever.
         NoRedrive = "never-ask-again",
-        /// A plan is acted upon although somebody paused the fleet.
+        /// A plan is acted upon although the fleet is paused.
         PauseIgnored = "ignore-pause",
         /// A shard takes over machines that another shard owns.
         AdoptTwice = "adopt-owned-machine",
-        /// A finished drain is noticed only by a question about the machine, which nobody asks.
+        /// A finished drain is noticed only by a question about the machine, which is not asked.
         DropLists = "drop-list-records",
         /// A lease is given while another one runs.
         DoubleLease = "double-lease",
@@ -80,7 +80,7 @@ words! {
         LoseWakeUp = "lose-wake-up",
         /// A machine at rest is looked at again and again.
         PollAtRest = "poll-at-rest",
-        /// A victim is aimed at nobody, and so counts for nobody while it leaves.
+        /// A victim is aimed at no need, and so counts for none while it leaves.
         ForgetVictims = "forget-victims",
         /// An incomplete snapshot is waited on without a timer.
         WaitOnIncomplete = "wait-on-incomplete",

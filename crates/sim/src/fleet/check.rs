@@ -47,7 +47,7 @@ words! {
         /// No more is taken back at once than the cap allows.
         // Requirement: F-30
         CapHonoured = "cap-honoured",
-        /// Nothing is taken from whom nobody has heard, or whom nobody believes.
+        /// Nothing is taken from a need that was not heard, or is not believed.
         // Requirement: F-19, F-31, F-33
         NothingBlindly = "nothing-taken-blindly",
         /// A token is on record before it is used, and tokens only grow.
@@ -263,13 +263,13 @@ impl State {
     }
 
     /// Whether a cluster was heard since its shard started, and said nothing strange. Machines
-    /// that were found bound to somebody unknown are nobody's surplus.
+    /// that were found bound to an unknown cluster are no surplus.
     fn is_believed(&self, name: &str) -> bool {
         let number = name.strip_prefix('c').and_then(|it| it.parse::<usize>().ok());
         number.is_some_and(|it| self.roll_ups.get(&it).is_some_and(|it| it.believed))
     }
 
-    /// Whoever is served by a plan gets what it lacks and not more, from needs of lower priority.
+    /// A need that a plan serves gets what it lacks and not more, from needs of lower priority.
     fn check_given(&mut self, shard: usize, binding: &Binding, aims: &[(Cause, usize)]) {
         let needed = self.needed(binding);
         let serves = |it: &&crate::fleet::store::MachineRow| {

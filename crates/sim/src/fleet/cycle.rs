@@ -49,7 +49,7 @@ impl State {
         }
     }
 
-    /// A verb that nobody heard of again cannot arrive any more.
+    /// An effect whose sender is gone cannot arrive any more.
     fn settle_tokens(&mut self, shard: usize) {
         let tick = self.base.tick;
         let due = self.store.shards[shard].reserved.iter().filter(|it| *it.1 <= tick);
@@ -80,8 +80,9 @@ impl State {
             let keep = self.base.rng.below(records.len() as u64);
             records.truncate(usize::try_from(keep).unwrap_or(0));
         }
-        // Whoever cuts a list does not always say so. Two lies about one machine, by a list and by
-        // the answer about it, are the provider's word that it is gone: told are lies one by one.
+        // A provider that cuts a list does not always say so. Two lies about one machine, by a list
+        // and by the answer about it, are the provider's word that it is gone: told are lies one by
+        // one.
         let lies = self.base.rng.percent(50) && self.outside.empty_until <= self.base.tick;
         let whole = !cut || lies;
         let late = self.strikes(Fault::LateList, 150);
@@ -250,7 +251,7 @@ impl State {
                 self.store.wake(row, now);
                 self.say(|it| {
                     let wanted = &it.store.rows[row].record.state.wanted();
-                    let cluster = wanted.cluster().map_or("nobody", |it| it.as_str());
+                    let cluster = wanted.cluster().map_or("none", |it| it.as_str());
                     format!("row {row} is aimed at {cluster} ({cause})")
                 });
             }

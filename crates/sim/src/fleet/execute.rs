@@ -21,7 +21,7 @@ pub struct Request {
     pub shard: usize,
     /// The verb.
     pub effect: Effect,
-    /// Whether whoever sends it still holds its lease.
+    /// Whether its sender still holds its lease.
     pub leased: bool,
     /// The epoch of the shard when its sender claimed.
     pub epoch: u64,
@@ -92,7 +92,7 @@ impl State {
         }
         self.outside.machines[machine].put(to);
         let it = &mut self.outside.machines[machine];
-        // Nobody can know what somebody who was overtaken sends; a later look finds it.
+        // What an overtaken lease holder sends cannot be known; a later snapshot finds it.
         if timely {
             it.floor = it.history.len() - 1;
         }

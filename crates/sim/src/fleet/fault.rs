@@ -19,9 +19,9 @@ faults! {
     HostLost = "host lost",
     /// A machine is removed from its provider.
     Removed = "machine removed",
-    /// Somebody drains a node behind our back.
+    /// Another client drains a node.
     DrainedOutside = "drained from outside",
-    /// Somebody binds an idle machine to a cluster of his own.
+    /// Another client binds an idle machine to a cluster of its own.
     BoundOutside = "bound from outside",
     /// A price changes.
     PriceChanged = "price changed",
@@ -47,12 +47,12 @@ faults! {
     Collapse = "roll-up collapsed",
     /// A need cannot be read for a while.
     Unreadable = "need unreadable",
-    /// Somebody pauses the fleet.
+    /// Another client pauses the fleet.
     Paused = "fleet paused",
-    /// Somebody tries a dry run.
+    /// Another client tries a dry run.
     DryRun = "dry run",
     /// The clock jumps ahead.
     ClockJump = "clock jump",
-    /// A machine appears that nobody knew.
+    /// A machine appears that was not known.
     Discovered = "machine discovered",
 }

@@ -92,7 +92,7 @@ impl State {
         Report::read(&raw)
     }
 
-    /// Whether somebody paused the fleet.
+    /// Whether the fleet is paused.
     pub(crate) fn is_paused(&self) -> bool {
         let (switch, until) = self.switch;
         let paused = switch == Switch::Paused && self.base.tick < until;

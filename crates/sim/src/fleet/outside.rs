@@ -8,7 +8,7 @@ use usher_domain::fleet::phase::Phase;
 
 use crate::clock::Tick;
 
-/// The cluster that somebody else binds machines to.
+/// The cluster that another client binds machines to.
 pub const ELSEWHERE: &str = "elsewhere";
 
 /// A machine as its provider knows it.
@@ -58,7 +58,7 @@ pub struct Outside {
     pub machines: Vec<Actual>,
     /// The newest token of each shard and machine.
     pub marks: BTreeMap<(usize, usize), Token>,
-    /// Until when nobody is answered.
+    /// Until when no request is answered.
     pub down_until: Tick,
     /// Until when everything seems absent.
     pub empty_until: Tick,

@@ -1,5 +1,5 @@
 //! What people and the broker ask for: demand that goes up and down, machines held for a resource,
-//! and disputes that somebody has to settle.
+//! and disputes that an operator has to settle.
 
 use usher_domain::fleet::aggregate::{Target, Wanted};
 use usher_domain::fleet::binding::{Assignment, Binding};
@@ -97,7 +97,7 @@ impl State {
             && (actual.removed || actual.cluster != held().cluster.as_str())
     }
 
-    /// Whoever holds a machine that failed lets it go.
+    /// The holder of a machine that failed lets it go.
     fn let_go_of_failed(&mut self) {
         for holder in self.holders.clone() {
             if self.has_failed(holder.row) {

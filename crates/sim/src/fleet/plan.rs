@@ -101,7 +101,7 @@ impl Plan {
             mix = mix.and(Fault::Terminal).and(Fault::HostLost);
         }
         let population = Population::draw(rng);
-        // A verb that comes late is done only if nobody else did it meanwhile.
+        // A verb that comes late is done only if it was not done meanwhile.
         let alone = target.1 == Strike::LateDriver && rng.percent(50);
         let drivers = if alone { 1 } else { 2 + usize::from(rng.percent(40)) };
         let faults_end = rng.between(100, FAULTS_END);

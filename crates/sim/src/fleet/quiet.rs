@@ -176,13 +176,13 @@ impl State {
         }
         let surplus = self.store.rows.iter().enumerate().find(|(_, row)| {
             let it = &row.record.state;
-            // Nobody has heard of a cluster that somebody else binds machines to.
+            // A cluster that another client binds machines to is not known.
             let known = |it: &&Binding| it.cluster.as_str() != ELSEWHERE;
             let bound = it.state().binding().filter(known);
             let bound = bound.filter(|_| it.fields().holder.is_none());
             bound.is_some_and(|it| self.serving(it) > self.needed(it))
         });
-        surplus.map(|(row, _)| format!("row {row} serves a need that nobody has"))
+        surplus.map(|(row, _)| format!("row {row} serves a need that no cluster has"))
     }
 
     fn serving(&self, binding: &Binding) -> usize {

@@ -55,7 +55,7 @@ pub struct State {
     pub roll_ups: BTreeMap<usize, RollUp>,
     /// Whether plans are acted upon, and until when not.
     pub switch: (Switch, Tick),
-    /// The rows that were taken from somebody, and for whom.
+    /// The rows that were taken from a need, and for which need.
     pub taken_for: BTreeMap<usize, Binding>,
     /// The resources that hold machines.
     pub holders: Vec<Holder>,
@@ -214,7 +214,7 @@ impl State {
         number
     }
 
-    /// One more machine of the provider, of which nothing exists and which nobody knows yet.
+    /// One more machine of the provider, of which nothing exists and which is not known yet.
     pub fn add_machine(&mut self, kind: u8, treatment: Treatment) -> usize {
         let number = self.outside.machines.len();
         self.outside.machines.push(Actual::new(format!("m{number}"), kind, treatment));

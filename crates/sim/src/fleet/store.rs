@@ -29,7 +29,7 @@ pub struct MachineRow {
     pub reached: usize,
     /// Every token that was ever committed for it.
     pub tokens: BTreeSet<Token>,
-    /// What its shard has heard and nobody looked at yet; lost with the shard's memory.
+    /// What its shard has heard and not processed yet; lost with the shard's memory.
     pub messages: Vec<Message>,
 }
 
@@ -74,7 +74,7 @@ pub struct Written {
     pub wanted: Wanted,
     /// Why.
     pub cause: Cause,
-    /// For whom it was taken from somebody.
+    /// For which need it was taken from another.
     pub taker: Option<Binding>,
 }
 

@@ -53,8 +53,8 @@ pub enum Admitted {
     Yes,
     /// Stop.
     No(Box<Denial>),
-    /// Nobody answered.
-    Nobody,
+    /// No answer.
+    Unanswered,
 }
 
 impl State {
@@ -116,18 +116,18 @@ impl State {
     /// Asks admission, as the API server would, with one replica or another.
     pub(crate) fn admit(&mut self, request: &Request) -> Admitted {
         if self.base.tick < self.webhook_down_until {
-            return Admitted::Nobody;
+            return Admitted::Unanswered;
         }
         let replicas = self.replicas.len().max(1) as u64;
         let place = usize::try_from(self.base.rng.below(replicas)).unwrap_or(0);
         let now = self.now();
         let admission = Admission { lifetime: millis(self.lifetime) };
-        let Some(replica) = self.replicas.get(place) else { return Admitted::Nobody };
+        let Some(replica) = self.replicas.get(place) else { return Admitted::Unanswered };
         let answer = admission.admit(request, &replica.index, (Freshness::Cached, now));
         let trusts = self.is_broken(Breakage::AllowFromCache);
         let answer = match answer {
             Answer::Recheck if trusts => Answer::Allow(None),
-            Answer::Recheck if self.strikes(Fault::NoBarrier, 60) => return Admitted::Nobody,
+            Answer::Recheck if self.strikes(Fault::NoBarrier, 60) => return Admitted::Unanswered,
             Answer::Recheck => {
                 let index = self.live_index();
                 admission.admit(request, &index, (Freshness::Live, now))
@@ -137,7 +137,7 @@ impl State {
         match answer {
             Answer::Allow(_) => Admitted::Yes,
             Answer::Deny(denial) => Admitted::No(denial),
-            Answer::Recheck => Admitted::Nobody,
+            Answer::Recheck => Admitted::Unanswered,
         }
     }
 
@@ -176,7 +176,7 @@ impl State {
                 }
             }
             Admitted::Yes if !broken && !asked.dry_run => self.check_allowed(&key),
-            Admitted::Yes | Admitted::Nobody => {}
+            Admitted::Yes | Admitted::Unanswered => {}
         }
         admitted
     }
@@ -195,7 +195,7 @@ impl State {
         }
     }
 
-    /// A denial is recorded after its answer, unless whoever should record it dies.
+    /// A denial is recorded after its answer, unless the replica dies.
     fn remember(&mut self, usage: Uid, attempt: Attempt, dry_run: bool) {
         if self.strikes(Fault::RecordLost, 100) {
             return;
@@ -220,7 +220,7 @@ impl State {
         }
     }
 
-    /// A deletion is allowed only where nobody holds, as of now.
+    /// A deletion is allowed only where no Usage holds, as of now.
     fn check_allowed(&mut self, key: &ObjectKey) {
         let holders = self.live_index().holders(key).count();
         if holders > 0 {

@@ -11,9 +11,9 @@ use usher_domain::usage::facts::{By, Excess, Of, Resolution, Resolve};
 use usher_domain::usage::life::Life;
 use usher_domain::usage::look::{Found, Look};
 use usher_domain::usage::observe::Observed;
-use usher_domain::usage::replay::{self, Age, Holders, Policy};
 use usher_domain::usage::phase::Phase;
 use usher_domain::usage::reference::Role;
+use usher_domain::usage::replay::{self, Age, Holders, Policy};
 use usher_domain::usage::selector::Meant;
 use usher_kernel::{Decision, Record, Visibility};
 
@@ -61,7 +61,7 @@ words! {
         ReplayExpired = "replay-expired",
         /// What was withdrawn is replayed.
         ReplayWithdrawn = "replay-withdrawn",
-        /// Nobody looks after stray marks.
+        /// Stray marks are not reconciled.
         DropStrays = "drop-strays",
         /// An object is marked before its uid is on record.
         MarkUnrecorded = "mark-unrecorded",
@@ -79,13 +79,13 @@ words! {
         IgnoreRail = "ignore-rail",
         /// A commit or a verb does not look at the version.
         SkipVersion = "skip-version-check",
-        /// Whoever closes a circle holds all the same.
+        /// A Usage that closes a circle holds all the same.
         IgnoreCircle = "ignore-circle",
         /// What cannot be seen is forgotten.
         ForgetTarget = "forget-target",
         /// A declaration that is edited is let in whatever it says.
         EditUnexamined = "edit-unexamined",
-        /// Whoever takes a mark off by an update is not stopped.
+        /// An update that takes a mark off is not refused.
         StripUnguarded = "strip-unguarded",
         /// A mark is written again at every look.
         MarkAgain = "mark-again",

@@ -22,7 +22,7 @@ use crate::words::words;
 words! {
     /// A rule that the world is held to.
     Checker {
-        /// A use ends when nobody who was recorded as its user stands.
+        /// A use ends when no recorded user exists.
         // Requirement: G-3, G-27
         UserFirst = "user-first",
         /// What was told to be protected is not asked to go while its user stands.
@@ -90,7 +90,7 @@ pub struct Log {
     pub recorded: BTreeSet<(u64, u64)>,
     /// Everybody who was ever recorded as the user of what a Usage speaks of.
     pub users: BTreeMap<u64, BTreeSet<u64>>,
-    /// Objects that nobody could protect: stripped by force, or gone with their kind.
+    /// Objects that could not be protected: stripped by force, or gone with their kind.
     pub excused: BTreeSet<u64>,
     /// Deletions that were really asked and denied.
     pub denied: BTreeSet<(Uid, Timestamp)>,
@@ -144,7 +144,7 @@ impl State {
         }
     }
 
-    /// Nobody could protect this object.
+    /// This object could not be protected.
     pub(crate) fn excuse(&mut self, place: u64) {
         self.log.excused.insert(place);
     }
@@ -192,7 +192,7 @@ impl State {
     /// Only what was really asked is recorded.
     pub(crate) fn check_asked(&mut self, attempt: &Attempt) {
         if !self.log.denied.contains(&(attempt.uid.clone(), attempt.at)) {
-            let what = format!("a deletion of {} was recorded that nobody meant", attempt.object);
+            let what = format!("a deletion of {} was recorded that was not meant", attempt.object);
             self.wrong(Checker::NoTrace, what);
         }
     }
@@ -287,7 +287,7 @@ impl State {
         };
         let marks = uids(Role::Mark, true);
         self.log.recorded.extend(marks.into_iter().map(|it| (place, it)));
-        // Whoever comes when the use is over uses nothing.
+        // A user that comes when the use is over uses nothing.
         if before.status.phase.holds() || after.state.status.phase.holds() {
             let users = uids(Role::User, false);
             self.log.users.entry(place).or_default().extend(users);
@@ -324,7 +324,7 @@ impl State {
         let declared = means_what_it_says(usage);
         for target in recorded.collect::<Vec<u64>>() {
             if !self.log.refused.contains(&(place, target)) {
-                let what = format!("{place} tells {target} protected and nobody refused");
+                let what = format!("{place} tells {target} protected and no deletion was refused");
                 self.wrong(Checker::RefusedFirst, what);
             }
             let stands = self.stands(target);
@@ -352,7 +352,7 @@ impl State {
             }
             Outcome::HandedOver => {
                 let mut others = self.outside.usages().filter(|it| it.uid != usage.uid);
-                // Whoever took it over may have been lost since the look.
+                // The new holder may have been lost since the snapshot.
                 others.any(|it| it.attempt(uid).is_some())
                     || self.was_lost(place)
                     || object.is_none_or(|it| it.deleting.is_some())
@@ -371,7 +371,7 @@ impl State {
         self.log.lost.get(&place).is_some_and(|at| self.base.tick - at <= LEASE)
     }
 
-    /// A Usage owes a deletion no more; somebody else may remember it, too.
+    /// A Usage owes a deletion no more; another Usage may have it on record, too.
     fn forget_owed(&mut self, usage: &Uid, uid: &Uid) {
         let mut others = self.outside.usages().filter(|it| it.uid != *usage);
         let known = others.any(|it| {
@@ -405,7 +405,7 @@ impl State {
         for object in &self.outside.objects {
             let key = &object.key;
             if object.mark.is_some() && !held(key) {
-                return Some((Checker::NothingStays, format!("{key} is marked for nobody")));
+                return Some((Checker::NothingStays, format!("{key} is marked without a holder")));
             }
             if let Some(usage) = object.usage()
                 && let Some(what) = self.stays(object, &usage)
@@ -429,7 +429,7 @@ impl State {
         let used = users.into_iter().flatten().any(|it| self.stands(*it));
         let spec = usage.spec.as_ref().ok()?;
         if usage.deleting && !used {
-            return Some("waits for nobody");
+            return Some("waits for nothing");
         }
         if spec.resolve == Resolve::Once && users.is_some_and(|it| !it.is_empty()) && !used {
             return Some("has outlived its users");
@@ -461,7 +461,7 @@ impl State {
         let declared = self.plan.declared.iter();
         let declared = declared.flat_map(|it| [Some(it.at), it.delete_at, it.edit.map(|it| it.0)]);
         let wished = declared.flatten().chain(planned).any(|at| tick <= at + 5);
-        // Whoever is denied again and again asks for nothing new.
+        // A deletion that is denied again and again is nothing new.
         let unrecorded = |it: &Pending| {
             let usage = self.outside.by_uid(number(&it.usage)).and_then(Object::usage);
             usage.is_none_or(|usage| usage.attempt(&it.attempt.uid).is_none())

@@ -1,7 +1,7 @@
 //! What the cluster does by itself on the way out: the collector, departures, emptied namespaces.
 //!
 //! The collector behaves like that of Kubernetes: it strips references to owners that are gone
-//! while another one stands, deletes what nobody owns any more, goes on in the foreground where an
+//! while another one stands, deletes what has no owner any more, goes on in the foreground where an
 //! owner waits, passes admission like everybody else, and backs off after it was denied.
 
 use usher_domain::usage::attempt::{COLLECTOR, NAMESPACE_CONTROLLER, Propagation};
@@ -63,7 +63,7 @@ impl State {
         }
     }
 
-    /// Takes references off that lead to nobody, or to somebody who is on the way out.
+    /// Removes owner references to objects that are gone or being deleted.
     fn strip_owners(&mut self, uid: u64) {
         let stays = |outside: &crate::usage::outside::Outside, owner: &Owner| {
             outside.by_uid(owner.uid).is_some_and(|it| it.deleting.is_none() || !it.foreground)
@@ -135,7 +135,7 @@ impl State {
         }
     }
 
-    /// A kind goes with all its objects: whoever removes it asks nobody.
+    /// A kind goes with all its objects, without admission.
     pub(crate) fn remove_kind(&mut self, kind: &str, until: Tick) {
         self.outside.removed_until.insert(kind.to_owned(), until);
         let objects = self.outside.objects.iter();

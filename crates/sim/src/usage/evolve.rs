@@ -20,7 +20,7 @@ impl State {
         self.return_kinds();
     }
 
-    /// What somebody promised to do later and kept in mind only.
+    /// What was promised for later and kept in memory only.
     fn keep_in_mind(&mut self) {
         let tick = self.base.tick;
         let (due, later) =

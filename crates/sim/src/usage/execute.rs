@@ -174,7 +174,7 @@ impl State {
             Admitted::No(_) if self.is_broken(Breakage::StripUnguarded) => {}
             Admitted::Yes => {}
             Admitted::No(_) => return Err(blocked()),
-            Admitted::Nobody => {
+            Admitted::Unanswered => {
                 return Err(Trouble::unavailable("admission".to_owned()));
             }
         }

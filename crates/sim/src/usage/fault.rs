@@ -29,25 +29,25 @@ faults! {
     RecordLost = "record of a denial lost",
     /// The collector does nothing for a while.
     CollectorAsleep = "collector asleep",
-    /// Somebody takes a mark off through the API server.
+    /// Another client takes a mark off through the API server.
     Stripped = "mark taken off by an update",
-    /// Somebody takes a mark off past admission.
+    /// Another client takes a mark off past admission.
     ForcedStrip = "mark taken off past admission",
-    /// Somebody writes nonsense over a mark.
+    /// Another client writes nonsense over a mark.
     Scribbled = "mark overwritten",
-    /// Somebody takes our finalizer off a Usage.
+    /// Another client takes our finalizer off a Usage.
     FinalizerStripped = "finalizer taken off a usage",
     /// A kind is removed with all its objects, and comes back.
     KindRemoved = "kind removed",
-    /// Somebody deletes a used object.
-    TargetDeleted = "used object deleted by somebody",
-    /// Somebody deletes a user.
-    UserDeleted = "user deleted by somebody",
-    /// Somebody deletes a Usage.
-    UsageDeleted = "usage deleted by somebody",
+    /// Another client deletes a used object.
+    TargetDeleted = "used object deleted from outside",
+    /// Another client deletes a user.
+    UserDeleted = "user deleted from outside",
+    /// Another client deletes a Usage.
+    UsageDeleted = "usage deleted from outside",
     /// A dry run of a deletion.
     DryRun = "deletion tried in a dry run",
-    /// Somebody breaks the glass.
+    /// Another client breaks the glass.
     BreakGlass = "glass broken",
     /// An object that is gone is made again under its name.
     Recreated = "object made again under its name",

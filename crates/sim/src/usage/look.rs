@@ -21,8 +21,8 @@ use crate::usage::fault::Fault;
 use crate::usage::outside::{Object, Outside, number, uid};
 use crate::usage::state::State;
 
-/// Added to a uid it makes one that nobody has.
-const NOBODY: u64 = 1_000_000;
+/// Added to a uid it makes one that no object has.
+const UNUSED: u64 = 1_000_000;
 
 /// What one read of the cluster sees.
 struct Page {
@@ -70,7 +70,7 @@ impl State {
         let shown = self.outside.objects.iter().filter_map(|it| {
             match (it.uid + self.outside.railed_until.unsigned_abs()) % 4 {
                 0 => Some(it.clone()),
-                1 if it.body.is_none() => Some(Object { uid: it.uid + NOBODY, ..it.clone() }),
+                1 if it.body.is_none() => Some(Object { uid: it.uid + UNUSED, ..it.clone() }),
                 _ => None,
             }
         });
@@ -188,7 +188,7 @@ impl State {
             let propagation = Propagation::Background;
             let asked = Asked { requester: USHER, propagation, dry_run: true };
             let answer = match self.admit_deletion(place, asked) {
-                Admitted::Nobody => Err(Unknown::Unreachable),
+                Admitted::Unanswered => Err(Unknown::Unreachable),
                 Admitted::Yes => Ok(Probe::Allowed),
                 Admitted::No(denial) => {
                     let named = denial.blockers.iter().any(|it| it.uid == usage.uid);

@@ -145,7 +145,7 @@ impl State {
                 self.say(|_| format!("a declaration is refused: {}", denial.refusal));
                 false
             }
-            Admitted::Nobody => false,
+            Admitted::Unanswered => false,
         }
     }
 
@@ -169,7 +169,7 @@ impl State {
                 && at == tick
             {
                 let asked = self.ask_to_go(&it.thing.key(), propagation);
-                self.say(|_| format!("somebody asks {:?} to go: {asked:?}", it.thing));
+                self.say(|_| format!("another client deletes {:?}: {asked:?}", it.thing));
             }
         }
         for place in 0..self.plan.declared.len() {
@@ -202,7 +202,7 @@ impl State {
             && let Some(key) = self.usage_named(&name)
         {
             let _ = self.ask_to_go(&key, Propagation::Background);
-            self.say(|_| format!("somebody asks {name} to go"));
+            self.say(|_| format!("another client deletes {name}"));
         }
     }
 
@@ -217,7 +217,7 @@ impl State {
         let owner = match (it.belongs, it.by) {
             (Belongs::User, Some(Refer::Name(thing) | Refer::Label(thing, _))) => Some(thing),
             (Belongs::Group, _) => Some(Thing::Group),
-            (Belongs::Nobody, _) | (Belongs::User, None) => None,
+            (Belongs::None, _) | (Belongs::User, None) => None,
         };
         let owner = owner.and_then(|it| self.outside.under(&it.key())).map(|it| it.uid);
         let owners = owner.map(|uid| Owner { uid, controller: true, blocks: true });

@@ -69,8 +69,8 @@ pub enum Refer {
 /// Whom a Usage belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Belongs {
-    /// Nobody.
-    Nobody,
+    /// None.
+    None,
     /// Its own user, which waits for it.
     User,
     /// The group, which waits for it.
@@ -157,7 +157,7 @@ impl Plan {
         let faults_end = rng.between(160, FAULTS_END);
         let lifetime = if rng.percent(12) { rng.between(20, 120) } else { LASTING };
         let course = Course { drivers, mix, target, faults_end };
-        // What runs out soon is asked for again and again by whoever is denied: only where all
+        // What runs out soon is requested again and again after a denial: only where all
         // is asked to go does that come to an end.
         let teardown = rng.percent(85) || lifetime < LASTING;
         let replicas = 1 + usize::try_from(rng.below(3)).unwrap_or(0);
@@ -175,7 +175,7 @@ impl Plan {
         plan
     }
 
-    /// A plan of nothing: somebody else peoples the world, without faults.
+    /// A plan of nothing: the caller fills the world, without faults.
     pub fn nothing(seed: u64) -> Self {
         let target = strike::target(seed, PAIRS.len());
         let course = Course { drivers: 2, mix: Mix::default(), target, faults_end: 0 };
@@ -232,7 +232,8 @@ impl Plan {
                 self.second_user(rng);
                 self.deny(rng);
                 self.leave(phase, rng);
-                // Whoever has it on record has to let go first, and often that is the second one.
+                // The life that has it on record has to let go first, and often that is the second
+                // one.
                 if rng.percent(75) {
                     self.swap_users();
                 }
@@ -255,7 +256,7 @@ impl Plan {
             by: Some(Refer::Name(Thing::App(0))),
             resolve: Resolve::Once,
             replay: true,
-            belongs: Belongs::Nobody,
+            belongs: Belongs::None,
             edit: None,
             delete_at: None,
             ..self.declared[place]
@@ -340,7 +341,7 @@ impl Plan {
         }
     }
 
-    /// The first Usage belongs to whoever waits for it.
+    /// The first Usage belongs to its waiting owner.
     fn wait_on_the_way_out(&mut self, phase: Phase, rng: &mut Rng) {
         let at = rng.between(100, 160);
         let linger = rng.between(30, 80);
@@ -402,7 +403,7 @@ impl Declared {
             _ => Some(Refer::Name(Thing::App(first))),
         };
         let belongs = match rng.below(10) {
-            0..=3 => Belongs::Nobody,
+            0..=3 => Belongs::None,
             4..=6 => Belongs::User,
             _ => Belongs::Group,
         };
@@ -422,7 +423,7 @@ impl Declared {
     }
 }
 
-/// How somebody asks for a deletion.
+/// How a deletion is requested.
 pub fn policy(rng: &mut Rng) -> Propagation {
     match rng.below(10) {
         0..=5 => Propagation::Background,

@@ -140,7 +140,7 @@ impl Lifecycle for BentUsage<'_> {
                 verb: Verb::Usage(effect.clone()),
                 looked_at: state.base.tick,
             };
-            // Whoever keeps it in mind only loses it with the next restart.
+            // What is kept in memory only is lost with the next restart.
             let at = state.base.tick + 4;
             if !state.base.rng.percent(30) {
                 state.timers.push((at, request));

@@ -38,7 +38,7 @@ pub struct State {
     pub replicas: Vec<Replica>,
     /// Denials that are not on record yet.
     pub pending: Vec<Pending>,
-    /// Replays that somebody promised to do later, and keeps in mind only.
+    /// Replays that were promised for later, and kept in memory only.
     pub timers: Vec<(Tick, Request)>,
     /// How long a denied deletion is remembered.
     pub lifetime: Tick,
@@ -131,7 +131,7 @@ impl Realm for State {
 }
 
 impl State {
-    /// An empty world: somebody else adds objects and Usages, and asks them to go.
+    /// An empty world: the caller adds objects and Usages, and asks them to go.
     pub fn empty(seed: u64, breakage: Option<Breakage>) -> Self {
         Self::peopled(Rng::new(seed), Plan::nothing(seed), breakage, false)
     }
@@ -168,7 +168,7 @@ impl State {
         match self.admit_deletion(number, asked) {
             Admitted::Yes => {}
             Admitted::No(_) => return Err(Trouble::Blocked { what: "admission".to_owned() }),
-            Admitted::Nobody => {
+            Admitted::Unanswered => {
                 return Err(Trouble::unavailable("admission".to_owned()));
             }
         }
@@ -207,7 +207,7 @@ impl State {
     /// What an object is called, for the story.
     pub(crate) fn named(&self, number: u64) -> String {
         let name = self.outside.by_uid(number).map(|it| it.key.name.as_str());
-        format!("{} ({number})", name.unwrap_or("somebody"))
+        format!("{} ({number})", name.unwrap_or("another"))
     }
 
     /// Writes an object.

@@ -1,4 +1,4 @@
-//! Everything that breaks by itself or is broken by somebody else.
+//! Everything that breaks by itself or is broken by another client.
 
 use usher_domain::usage::aggregate::Usage;
 use usher_domain::usage::attempt::Propagation;
@@ -91,7 +91,7 @@ impl State {
         }
     }
 
-    /// Somebody else deletes, strips, scribbles and restores.
+    /// Another client deletes, strips, scribbles and restores.
     fn meddle(&mut self) {
         for uid in self.outside.objects.iter().map(|it| it.uid).collect::<Vec<u64>>() {
             match self.outside.by_uid(uid) {
@@ -220,7 +220,7 @@ impl State {
                 by: Some(Refer::Name(by)),
                 resolve: Resolve::Once,
                 replay: true,
-                belongs: Belongs::Nobody,
+                belongs: Belongs::None,
                 edit: None,
                 delete_at: None,
             };

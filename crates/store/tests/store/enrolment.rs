@@ -62,7 +62,7 @@ async fn a_token_is_redeemed_once_and_its_peer_wakes_the_resource() {
 /// Red by: intent that leaves tokens open, or redeeming that does not look at the resource.
 // Requirement: Q-21
 #[tokio::test]
-async fn nobody_enrols_after_deletion_was_accepted() {
+async fn no_node_enrols_after_deletion_was_accepted() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let id = world.declare("web").await.id();

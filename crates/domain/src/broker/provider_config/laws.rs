@@ -101,7 +101,7 @@ fn is_seen(book: &Book, name: &Name, uid: &Uid) -> bool {
 
 proptest! {
     #[test]
-    fn no_name_is_gone_that_nobody_answered_for(record in any_record(), look in any_look()) {
+    fn no_name_is_gone_without_an_answer(record in any_record(), look in any_look()) {
         let (_, rows, _) = decide(&record, &look);
         for row in rows.iter().filter(|row| row.standing == Standing::Gone) {
             let anchors = look.anchors.is_ok();

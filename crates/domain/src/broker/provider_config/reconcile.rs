@@ -2,9 +2,7 @@
 
 use usher_kernel::{Requeue, Visibility};
 
-use super::facts::{
-    Facts, Object, Phase, RecordChange, RowFacts, Users, VerbKind, Verdict,
-};
+use super::facts::{Facts, Object, Phase, RecordChange, RowFacts, Users, VerbKind, Verdict};
 use super::reason::Reason;
 use crate::broker::facts::{Anchor, Finalization, Gate};
 

@@ -93,7 +93,7 @@ fn a_mark_is_ours_by_object_installation_and_a_request_that_was_sent() {
     let mark = |attempt| Mark { owner: binding(), request: RequestId::of(&binding(), attempt) };
     assert_eq!(it.mark(), mark(2));
     assert!(it.owns(&mark(1)) && it.owns(&mark(2)));
-    assert!(!it.owns(&mark(3)), "nobody sent that");
+    assert!(!it.owns(&mark(3)), "that was not sent by us");
     let copied = Binding { object: Uid::new("uid-2"), ..binding() };
     let request = RequestId::of(&copied, 1);
     assert!(!it.owns(&Mark { owner: copied, request }), "another object's");

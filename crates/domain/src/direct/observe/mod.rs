@@ -205,7 +205,7 @@ impl Judge<'_> {
 
     fn hold(&self) -> Hold {
         let mut held = self.own_object().into_iter().flat_map(|it| &it.finalizers);
-        if held.any(|it| is_hold(it)) { Hold::Somebody } else { Hold::None }
+        if held.any(|it| is_hold(it)) { Hold::Another } else { Hold::None }
     }
 
     fn read_policy(&self) -> Option<Policy> {

@@ -36,7 +36,7 @@ fn answering(found: look::Heard<Option<Found>>) -> Look {
     Look { cloud: Some(asked(found)), ..look() }
 }
 
-fn somebodys(uid: &str) -> Found {
+fn anothers(uid: &str) -> Found {
     Found { mark: None, ..found(uid) }
 }
 
@@ -62,7 +62,7 @@ fn an_answer_that_does_not_count_changes_no_row() {
         (lagging(Ok(None)), Cloud::Lagging),
         (lagging(Ok(Some(found("c-9")))), Cloud::Lagging),
         (Look { rail_tripped: true, ..look() }, Cloud::Vanished),
-        (Look { rail_tripped: true, ..answering(Ok(Some(somebodys("x")))) }, Cloud::Vanished),
+        (Look { rail_tripped: true, ..answering(Ok(Some(anothers("x")))) }, Cloud::Vanished),
         (Look { cloud: None, ..look() }, Cloud::Unasked),
     ];
     for (look, cloud) in cases {
@@ -98,14 +98,14 @@ fn what_stands_is_ours_by_record_or_by_mark() {
     let stood = || seen(name(), "c-1");
     let cases = [
         (intended(name()), found("c-1"), Cloud::Unrecorded, vec![Standing::Seen], "by mark"),
-        (intended(name()), somebodys("c-1"), Cloud::Foreign, vec![Standing::Foreign], "no mark"),
+        (intended(name()), anothers("c-1"), Cloud::Foreign, vec![Standing::Foreign], "no mark"),
         (intended(name()), marked(of_another), Cloud::Foreign, vec![Standing::Foreign], "another"),
         (intended(name()), marked(unsent), Cloud::Foreign, vec![Standing::Foreign], "never sent"),
         (stood(), found("c-1"), Cloud::Ours, vec![], "on record"),
-        (stood(), somebodys("c-1"), Cloud::Ours, vec![], "on record, its mark taken off"),
+        (stood(), anothers("c-1"), Cloud::Ours, vec![], "on record, its mark taken off"),
         (stood(), drifted, Cloud::Drifted, vec![], "not as declared"),
         (stood(), going, Cloud::Leaving, vec![], "on its way out"),
-        (stood(), somebodys("x"), Cloud::Foreign, vec![Standing::Gone], "another took its place"),
+        (stood(), anothers("x"), Cloud::Foreign, vec![Standing::Gone], "another took its place"),
         (
             stood(),
             found("c-2"),
@@ -114,7 +114,7 @@ fn what_stands_is_ours_by_record_or_by_mark() {
             "ours again, another uid",
         ),
         (gone(name(), "c-1"), found("c-2"), Cloud::Unrecorded, vec![Standing::Seen], "came back"),
-        (foreign(name()), somebodys("x"), Cloud::Foreign, vec![], "still somebody else's"),
+        (foreign(name()), anothers("x"), Cloud::Foreign, vec![], "still another owner's"),
     ];
     for (row, object, cloud, rows, why) in cases {
         let look = answering(Ok(Some(object)));
@@ -138,7 +138,7 @@ fn absence_ends_an_intended_name_only_when_nothing_of_ours_is_on_its_way() {
         (recorded(), look(), vec![], "it is wanted"),
         (loud, look(), vec![], "a driver may be heard"),
         (on_its_way_out(), running(Progress::Running), vec![], "an operation runs"),
-        (on_its_way_out(), silent, vec![], "nobody knows the operations"),
+        (on_its_way_out(), silent, vec![], "the operations are not known"),
         (on_its_way_out(), running(Progress::Failed), vec![Standing::Gone], "it failed"),
         (on_its_way_out(), running(Progress::Done), vec![Standing::Gone], "it ended"),
         (on_its_way_out(), look(), vec![Standing::Gone], "nothing is on its way"),
@@ -209,7 +209,7 @@ fn a_hold_is_known_by_its_name_and_a_policy_by_its_word() {
         let folded = fold(&recorded(), &Book::default(), &Look { object, ..look() });
         (folded.facts.hold, folded.facts.policy)
     };
-    assert_eq!(facts("example.org/hold", None), (Hold::Somebody, PolicyFact::Hold));
+    assert_eq!(facts("example.org/hold", None), (Hold::Another, PolicyFact::Hold));
     assert_eq!(facts("usher.dev/usage", Some("hold")), (Hold::None, PolicyFact::Hold));
     assert_eq!(facts("example.org/usage", Some("abandon")), (Hold::None, PolicyFact::Abandon));
     let release = Some("release-with-record");
@@ -279,7 +279,7 @@ fn a_stamp_counts_as_a_name_where_the_ledger_names_nothing() {
             let folded = fold(&lost(), &Book::default(), &look);
             let rows = folded.absorbed(&Book::default()).1;
             let told: Vec<_> = rows.iter().map(|it| (it.standing, it.uid.clone())).collect();
-            assert_eq!(told, [(Standing::Intended, None)], "whoever edits a stamp proves nothing");
+            assert_eq!(told, [(Standing::Intended, None)], "an edited stamp proves nothing");
             assert_eq!(folded.found, Some(identified("a")));
             let book = Book::new([seen(name(), "c-7")]);
             assert_eq!(fold(&recorded(), &book, &look).adopted, [], "the ledger knows better");
@@ -292,7 +292,7 @@ fn a_stamp_counts_as_a_name_where_the_ledger_names_nothing() {
 fn a_forged_stamp_makes_nothing_ours() {
     let stamp = Some(stamp("uid-1", recorded::Standing::Seen { uid: Uid::new("c-1") }));
     let forged = look::Object { deleting: true, stamp, ..object() };
-    let standing = Some(asked(Ok(Some(somebodys("c-1")))));
+    let standing = Some(asked(Ok(Some(anothers("c-1")))));
     let search = Some(Ok(vec![]));
     let look = Look { object: Ok(Some(forged)), cloud: standing, search, ..look() };
     let folded = fold(&lost(), &Book::default(), &look);
@@ -314,7 +314,7 @@ fn a_forged_stamp_makes_nothing_ours() {
 
 // Requirement: I-37
 #[test]
-fn a_stamp_with_the_credential_of_somebody_else_is_not_read() {
+fn a_stamp_with_the_credential_of_another_is_not_read() {
     let stamp = Some(stamp("uid-1", recorded::Standing::Gone));
     let object = Ok(Some(look::Object { stamp, ..object() }));
     let credential = KvCoordinates::new("kv", "clouds/other").unwrap();
@@ -354,9 +354,9 @@ fn one_object_with_our_mark_comes_on_record_and_several_do_not() {
         let folded = fold(&lost(), &Book::default(), look);
         (folded.facts.search, folded.absorbed(&Book::default()).1.len(), folded.found)
     };
-    let one = search(vec![somebodys("x"), found("c-1")]);
+    let one = search(vec![anothers("x"), found("c-1")]);
     assert_eq!(folded(&one), (Search::One, 1, Some(identified("b"))));
-    assert_eq!(folded(&search(vec![somebodys("x")])), (Search::None, 0, None));
+    assert_eq!(folded(&search(vec![anothers("x")])), (Search::None, 0, None));
     let both = search(vec![found("c-1"), found("c-2")]);
     assert_eq!(folded(&both), (Search::Several, 0, None));
     let replica = Look { authority: Authority::Replaced, ..one.clone() };
@@ -371,7 +371,7 @@ fn one_object_with_our_mark_comes_on_record_and_several_do_not() {
 
 #[test]
 fn an_answer_counts_only_for_what_is_on_record() {
-    for answer in [Ok(Some(found("c-1"))), Ok(Some(somebodys("x"))), Ok(None)] {
+    for answer in [Ok(Some(found("c-1"))), Ok(Some(anothers("x"))), Ok(None)] {
         let folded = fold(&lost(), &Book::default(), &answering(answer));
         assert_eq!((folded.found, folded.facts.cloud), (None, Cloud::Unasked));
         assert_eq!(folded.sightings, []);

@@ -96,7 +96,7 @@ fn to_delete_only_the_identity_is_resolved() {
     let resolved = finished(resolve_identity(&reader, &declared, &[])).unwrap();
     assert_eq!(resolved.get("parentRef"), Some(&text("p")));
     assert_eq!(resolved.get("configRef"), None);
-    assert_eq!(reader.asked(), ["parent"], "nobody asked for the configuration");
+    assert_eq!(reader.asked(), ["parent"], "the configuration was not read");
     let converging = Converging::of(&object()).unwrap();
     let all = finished(resolve_all(&reader, &declared, &converging));
     assert_eq!(all, Err(Unresolved::NotFound));

@@ -174,7 +174,7 @@ fn an_end_is_on_record_with_its_evidence() {
     assert_eq!(standing, ["gone"]);
     let again = decide(&decision.next, &look(Some(report(Phase::Idle))));
     assert_eq!((again.next, again.effect, again.event), (decision.next, None, None));
-    assert!(again.rows.is_empty(), "whoever comes back is another machine");
+    assert!(again.rows.is_empty(), "what comes back is another machine");
     assert_eq!(Wanted::of(Target::Unbound).cluster(), None);
 }
 

@@ -70,7 +70,7 @@ fn a_declaration_is_read_in_full() {
 }
 
 #[test]
-fn a_deletion_is_replayed_by_default_only_where_somebody_uses() {
+fn a_deletion_is_replayed_by_default_only_where_a_user_is_declared() {
     let read = |document: &Value| spec(&usage_key("u"), document).unwrap().replay;
     assert!(read(&document()));
     let mut reasoned = with("/spec/by", Value::Null);
@@ -284,7 +284,7 @@ fn consent_names_namespaces_or_everybody() {
     for annotation in [None, Some(""), Some("nsx"), Some("n"), Some("a,b")] {
         assert!(!is_consented(annotation, "ns"), "{annotation:?}");
     }
-    assert!(!is_consented(Some(""), ""), "nobody is not somebody");
+    assert!(!is_consented(Some(""), ""), "empty is not equal");
 }
 
 // Requirement: G-20

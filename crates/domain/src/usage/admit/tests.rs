@@ -100,7 +100,7 @@ fn a_dry_run_is_denied_and_leaves_no_trace() {
 
 // Requirement: G-14
 #[test]
-fn nobody_is_exempt_and_the_collector_is_remembered_with_the_owners() {
+fn no_requester_is_exempt_and_the_collector_is_recorded_with_the_owners() {
     let index = index([usage(|_| {})]);
     for (requester, origin) in [
         (COLLECTOR, Origin::Collected { owners: vec![Uid::new("a"), Uid::new("b")] }),
@@ -159,7 +159,7 @@ fn blockers_are_named_up_to_a_bound_and_the_rest_is_counted() {
 }
 
 #[test]
-fn the_remedy_of_what_nobody_uses_is_to_delete_the_usage() {
+fn the_remedy_of_what_is_not_used_is_to_delete_the_usage() {
     let denial = denied(delete(deletion(), &index([reasoned()])));
     assert_eq!(denial.remedy, Remedy::DeleteTheUsage);
     assert_eq!(denial.blockers[0].reason.as_deref(), Some("production"));
@@ -167,7 +167,7 @@ fn the_remedy_of_what_nobody_uses_is_to_delete_the_usage() {
 
 // Requirement: G-20
 #[test]
-fn for_crossplane_nobody_answers() {
+fn crossplane_usages_are_not_answered_for() {
     let mut graph = Graph::default();
     graph.put(Entry { family: Family::Crossplane, ..Entry::of(&usage(|_| {})) });
     assert_eq!(delete(deletion(), &graph), Answer::Allow(None));

@@ -81,7 +81,10 @@ fn the_uid_is_on_record_before_the_object_is_marked() {
     let unmarked = bent(|it| _ = it.objects.insert(key("db"), Ok(object("db-1", None))));
     let intended = vec![row(Role::Mark, "db", Standing::Intended, None)];
     let first = decide(pending(), intended, &unmarked);
-    assert_eq!((first.effect, first.wake, first.reason), (None, Wake::Now, Reason::RecordingTarget));
+    assert_eq!(
+        (first.effect, first.wake, first.reason),
+        (None, Wake::Now, Reason::RecordingTarget)
+    );
     assert_eq!(first.rows[0].uid, Some(Uid::new("db-1")));
     let second = decide(pending(), rows(), &unmarked);
     let (object, uid) = (key("db"), Uid::new("db-1"));

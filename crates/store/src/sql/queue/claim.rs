@@ -18,8 +18,8 @@ use super::{EntryRow, entry_columns, postpone};
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
 use crate::jitter;
-use crate::port::{Batch, Held, Leased};
 use crate::port::WorkItem;
+use crate::port::{Batch, Held, Leased};
 
 impl Port {
     pub(crate) async fn claim_due(&self, count: u32) -> Result<Batch, Error> {

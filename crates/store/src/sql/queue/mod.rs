@@ -12,9 +12,9 @@ use super::port::Port;
 use super::{Conn, Db};
 use crate::column::{Ids, Time};
 use crate::error::{Doing as _, Error};
+use crate::port::WorkItem;
 use crate::port::{Release, Stay};
 use crate::queue::QueueStatus;
-use crate::port::WorkItem;
 use crate::{jitter, keepable};
 
 reads! {

@@ -16,8 +16,8 @@ use super::super::port::Port;
 use super::super::{Conn, Db, queue, record};
 use super::{commit, load, tombstone};
 use crate::error::{Doing as _, Error};
-use crate::port::{Command, ResourceWrite};
 use crate::port::WorkItem;
+use crate::port::{Command, ResourceWrite};
 
 impl Port {
     pub(crate) async fn command(

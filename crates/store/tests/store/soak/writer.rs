@@ -165,7 +165,8 @@ impl Writer {
             claim.wake_seq = entry.wake_seq;
         }
         let wake = if self.random.percent(60) { Wake::OnChange } else { Wake::Now };
-        let reason = if matches!(item, WorkItem::Tombstone(_)) { "NothingReturned" } else { "AsDeclared" };
+        let reason =
+            if matches!(item, WorkItem::Tombstone(_)) { "NothingReturned" } else { "AsDeclared" };
         Release { item, claim, wake, reason }
     }
 

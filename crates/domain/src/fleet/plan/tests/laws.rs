@@ -56,7 +56,7 @@ fn summary(plan: &Plan) -> (BTreeMap<Cause, usize>, Vec<Outcome>) {
 proptest! {
     // Requirement: F-22
     #[test]
-    fn nobody_is_aimed_at_twice_or_out_of_reach(rows in any_rows()) {
+    fn no_machine_is_aimed_at_twice_or_out_of_reach(rows in any_rows()) {
         let plan = rows.plan();
         let slots: BTreeSet<u32> = plan.aims.iter().map(|it| it.slot.0).collect();
         prop_assert_eq!(slots.len(), plan.aims.len());
@@ -72,7 +72,7 @@ proptest! {
 
     // Requirement: F-24
     #[test]
-    fn a_plan_that_was_written_takes_nobody_else(rows in any_rows()) {
+    fn a_plan_that_was_written_takes_no_other_machine(rows in any_rows()) {
         let mut rows = rows;
         let first = rows.plan();
         rows.write(&first);
@@ -102,7 +102,7 @@ proptest! {
         // Every machine has four processors, so that a need never lacks a fraction of one.
         let mut victims: BTreeMap<u32, u32> = BTreeMap::new();
         for aim in plan.aims.iter().filter(|it| it.cause == Cause::Preempt) {
-            let Goal::Bind(tie) = aim.goal else { panic!("a victim is taken for somebody") };
+            let Goal::Bind(tie) = aim.goal else { panic!("a victim is taken for a need") };
             *victims.entry(tie).or_default() += 1;
         }
         for (tie, count) in victims {
@@ -143,7 +143,7 @@ proptest! {
             let lot = lot_of(aim.slot.0);
             let in_use = priority(lot).is_none() || unclaimed[lot as usize] == 0;
             unclaimed[lot as usize] = unclaimed[lot as usize].saturating_sub(1);
-            let Goal::Bind(tie) = aim.goal else { panic!("a victim is taken for somebody") };
+            let Goal::Bind(tie) = aim.goal else { panic!("a victim is taken for a need") };
             let mut needs = fleet.by_cluster.iter().flat_map(|it| &it.needs);
             let taker = needs.find(|it| it.tie == tie).unwrap();
             let better = (0..lots).find(|it| {

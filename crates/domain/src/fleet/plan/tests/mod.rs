@@ -149,7 +149,7 @@ fn a_need_that_suffers_from_interruptions_pays_for_them() {
 
 // Requirement: F-28
 #[test]
-fn the_need_of_higher_priority_is_served_first_whoever_asked_first() {
+fn the_need_of_higher_priority_is_served_first() {
     let mut rows = Rows::new(vec![machine("small", Phase::Idle)]);
     rows.hear("a", vec![need(1, 4)]);
     rows.hear("b", vec![need(2, 4)]);
@@ -195,7 +195,7 @@ fn a_victim_that_is_still_leaving_counts_for_whom_it_was_taken() {
         rows.change(it.slot.0, row.changed(|it| it.state = State::Draining { host, binding }));
     }
     let again = rows.plan();
-    assert_eq!(again.aims, [], "nobody else is taken while they leave");
+    assert_eq!(again.aims, [], "no other is taken while they leave");
     assert_eq!(outcomes(&again), [Outcome::NoCapacity, Outcome::InFlight]);
 }
 
@@ -263,7 +263,7 @@ fn nothing_counts_as_unclaimed_in_a_cluster_that_is_not_believed() {
     let mut rows = Rows::new(vec![node("small", "c", &lowest), node("small", "a", &low)]);
     rows.hear("c", vec![lowest]);
     rows.hear("b", vec![need(1_000_000, 4)]);
-    assert_eq!(slots(&rows.plan(), Cause::Preempt), [0], "nobody knows what cluster a uses");
+    assert_eq!(slots(&rows.plan(), Cause::Preempt), [0], "it is not known what cluster a uses");
 }
 
 // Requirement: F-30
@@ -385,7 +385,7 @@ fn what_stands_idle_beyond_its_window_is_given_back() {
 
 // Requirement: F-46
 #[test]
-fn a_machine_whose_offer_cannot_be_read_is_given_to_nobody_and_given_back() {
+fn a_machine_whose_offer_cannot_be_read_is_given_back() {
     let one = need(1, 4);
     let kept = |it: &Machine| it.changed(|it| it.offer = it.offer.after(None));
     let unread = |it: &Machine| it.changed(|it| it.offer = Offering::Unread);
@@ -415,7 +415,7 @@ fn a_machine_whose_offer_cannot_be_read_is_given_to_nobody_and_given_back() {
 
 // Requirement: F-21, F-22
 #[test]
-fn what_somebody_else_has_a_claim_to_is_not_seen() {
+fn what_another_has_a_claim_to_is_not_seen() {
     let low = need(1, 4);
     let held = node("small", "a", &low).changed(|it| it.holder = Some(resource(1)));
     let disputed = node("small", "a", &low).changed(|it| it.disputed = Some(dispute("x")));
@@ -429,7 +429,7 @@ fn what_somebody_else_has_a_claim_to_is_not_seen() {
 
 // Requirement: F-29
 #[test]
-fn a_need_for_what_nobody_has_says_so() {
+fn a_need_that_no_machine_can_serve_says_so() {
     let mut rows = Rows::new(vec![machine("small", Phase::Idle)]);
     rows.hear("a", vec![need_of(1, 4, &["huge"], 0)]);
     assert_eq!(outcomes(&rows.plan()), [Outcome::NoSuchMachine]);

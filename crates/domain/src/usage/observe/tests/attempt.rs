@@ -79,7 +79,7 @@ fn a_denied_deletion_of_what_is_gone_or_going_is_done() {
 
 // Requirement: G-7
 #[test]
-fn a_denied_deletion_is_passed_on_to_whoever_still_holds() {
+fn a_denied_deletion_is_handed_to_a_usage_that_still_holds() {
     let with = |others: Vec<Other>| dealt(|_| {}, move |_, it: &mut Look| it.others = Ok(others));
     let to = |number: usize| {
         Some(Deal::HandOver(usage_key(&format!("o{number}")), Uid::new(format!("o-{number}"))))
@@ -98,11 +98,11 @@ fn a_denied_deletion_is_passed_on_to_whoever_still_holds() {
         spec(it).replay = false;
         look.others = Ok(vec![holder(1, "db")]);
     };
-    assert_eq!(dealt(|_| {}, silent), to(1), "whoever ends the protection decides");
+    assert_eq!(dealt(|_| {}, silent), to(1), "the last holder decides");
 }
 
 #[test]
-fn what_can_be_dealt_with_comes_before_what_nobody_knows() {
+fn what_can_be_dealt_with_comes_before_what_is_unknown() {
     let unknown = |_: &mut Usage, it: &mut Look| stand(it, "db", Err(Unknown::Unreachable));
     assert_eq!(dealt(|_| {}, unknown), None);
     let blind = usage(|it| {

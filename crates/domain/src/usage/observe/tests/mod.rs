@@ -82,7 +82,7 @@ fn every_state_of_what_is_used_is_told_apart() {
     assert_eq!(of(Ok(leaving("db-1", Some("u-1")))), Of::Leaving);
     assert_eq!(of(Ok(object("db-2", Some("u-1")))), Of::Unrecorded, "another uid");
     assert_eq!(of(Ok(object("db-1", None))), Of::Unmarked);
-    assert_eq!(of(Ok(object("db-1", Some("true")))), Of::Outlived, "nobody holds by that mark");
+    assert_eq!(of(Ok(object("db-1", Some("true")))), Of::Outlived, "no Usage holds by that mark");
     assert_eq!(of(Err(Unknown::Forbidden)), Of::Unknown);
     let unresolved = facts(|it| it.status.of = Some(empty()), |_| {});
     assert_eq!((unresolved.resolution, unresolved.of), (Resolution::Changed, Of::Unresolved));
@@ -107,7 +107,7 @@ fn protection_is_proven_by_a_refusal_and_by_nothing_else() {
 }
 
 #[test]
-fn a_proof_is_kept_while_nobody_knows_and_lost_with_the_mark() {
+fn a_proof_is_kept_while_unknown_and_lost_with_the_mark() {
     let proven = |found: Heard<Found>| {
         let mut look = look();
         stand(&mut look, "db", found);
@@ -135,7 +135,7 @@ fn the_mark_of_another_usage_counts_while_it_holds() {
     assert_eq!(of(Ok(vec![holder(2, "db")])), Of::Outlived, "it wrote another mark");
     assert_eq!(of(Err(Unknown::Unreachable)), Of::Unknown);
     let own = facts(|_| {}, |it| it.others = Err(Unknown::Unreachable)).of;
-    assert_eq!(own, Of::Proven, "our own mark needs nobody");
+    assert_eq!(own, Of::Proven, "our own mark needs no other Usage");
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn consent_is_asked_for_what_is_new_and_not_for_what_is_held() {
 }
 
 #[test]
-fn whoever_would_close_a_circle_means_nothing() {
+fn a_usage_that_would_close_a_circle_means_nothing() {
     let turn = |it: &mut Look| it.circle = Ok(Some("a → b → a".to_owned()));
     let mut look = look();
     turn(&mut look);
@@ -347,7 +347,7 @@ fn what_is_held_and_was_asked_to_go_makes_no_owner_wait() {
     };
     let asked = |it: &mut Usage| it.status.attempts = vec![attempt("db-1")];
     assert_eq!(blocking(asked, "db-1"), Some((key("db"), Uid::new("db-1"))));
-    assert_eq!(blocking(|_| {}, "db-1"), None, "nobody asked");
+    assert_eq!(blocking(|_| {}, "db-1"), None, "no deletion was requested");
     assert_eq!(blocking(asked, "db-2"), None, "another object");
     let over = |it: &mut Usage| {
         it.status.attempts = vec![attempt("db-1")];
@@ -358,7 +358,7 @@ fn what_is_held_and_was_asked_to_go_makes_no_owner_wait() {
 
 // Requirement: G-6
 #[test]
-fn a_mark_is_taken_off_only_where_nobody_else_holds() {
+fn a_mark_is_taken_off_only_where_no_other_usage_holds() {
     let excess = |turn: fn(&mut Look)| {
         let mut look = look();
         turn(&mut look);

@@ -18,7 +18,7 @@ fn a_user_is_one_uid() {
 }
 
 #[test]
-fn whoever_was_never_seen_is_missing_and_not_gone() {
+fn a_user_that_was_never_seen_is_missing_and_not_gone() {
     let by = |standing, uid, found: Found| {
         let rows = vec![row(Role::User, "app", standing, uid)];
         let mut look = look();
@@ -37,7 +37,7 @@ fn whoever_was_never_seen_is_missing_and_not_gone() {
 }
 
 #[test]
-fn whoever_was_selected_stood_and_is_gone_if_it_is_absent() {
+fn a_selected_user_stood_and_is_gone_if_it_is_absent() {
     let by = |found: Found| {
         let rows = vec![row(Role::User, "app", Standing::Intended, None)];
         let mut look = look();
@@ -54,7 +54,7 @@ fn whoever_was_selected_stood_and_is_gone_if_it_is_absent() {
 }
 
 #[test]
-fn whoever_leaves_takes_nobody_on() {
+fn a_leaving_usage_takes_no_new_user() {
     let by = |standing, uid| {
         let rows = vec![row(Role::User, "app", standing, uid)];
         let mut look = look();
