@@ -13,7 +13,7 @@ use usher_store::{Command, Place, Release, Settings, Store, WorkItem};
 use crate::declare::{World, record, write};
 use crate::test_store::{TestDatabase, TestStore, on_both, on_both_with};
 
-const REASON: &str = "Steady";
+const REASON: &str = "AsDeclared";
 
 fn release(item: WorkItem, claim: Claim, wake: Wake) -> Release {
     Release { item, claim, wake, reason: REASON }

@@ -87,20 +87,15 @@ async fn apply_side_writes(
     (before, after): (&Resource, &Resource),
     bound: Duration,
 ) -> Result<(), Error> {
-    let Consequences { revoke_tokens, substrate_ready_at, part_provider_config, bury } =
-        Consequences::of(before, after);
-    let id = *after.id().as_uuid();
-    if let Some(at) = substrate_ready_at {
-        tokens::start_lifetime(conn, (id, after.generation()), at).await?;
+    let side_writes = Consequences::of(before, after);
+    if side_writes.revoke_tokens || side_writes.substrate_ready_at.is_some() {
+        tokens::revoke::with_write(conn, side_writes, after).await?;
     }
-    if revoke_tokens {
-        tokens::revoke::all(conn, id).await?;
-    }
-    if part_provider_config {
+    if side_writes.part_provider_config {
         release_tenancy(conn, after).await?;
         provider_configs::release(conn, after.pinned().provider_config, bound).await?;
     }
-    if bury {
+    if side_writes.bury {
         tombstone::create(conn, after).await?;
     }
     Ok(())

@@ -11,7 +11,6 @@ use usher_domain::broker::facts::Tenure;
 use usher_domain::object::enrolment::KeyId;
 use usher_domain::object::id::{PeerId, ProjectId, ResourceId, TokenId};
 use usher_domain::tokens::{Consumption, Lifetime, ResourceView, Token, Verifier};
-use usher_kernel::{Generation, Timestamp};
 use uuid::Uuid;
 
 use super::port::Port;
@@ -51,24 +50,6 @@ macro_rules! token_columns {
         "id, resource, project, generation, key_id, verifier, issued_at, first_ready_at,
         lifetime_us, consumed_by, consumed_nonce, consumed_key, consumed_at, revoked_at"
     };
-}
-
-/// Starts the lifetime of a generation's token; the first time counts.
-pub(crate) async fn start_lifetime(
-    conn: &mut Conn,
-    (resource, generation): (Uuid, Generation),
-    at: Timestamp,
-) -> Result<(), Error> {
-    let sql = "UPDATE tokens SET first_ready_at = $3
-        WHERE resource = $1 AND generation = $2 AND first_ready_at IS NULL";
-    sqlx::query::<Db>(sql)
-        .bind(resource)
-        .bind(i64::from(generation.0))
-        .bind(Time(at))
-        .execute(&mut *conn)
-        .await
-        .doing("start the lifetime of a token")?;
-    Ok(())
 }
 
 /// Reads a token, and locks it if asked.

@@ -1,17 +1,29 @@
-//! Revoking the tokens of a resource, in the transaction that records its deletion.
+//! What becomes of the tokens of a resource with a write of it, in the transaction of that write.
 
-use uuid::Uuid;
+use usher_domain::broker::aggregate::Resource;
+use usher_domain::broker::consequence::Consequences;
 
 use super::super::{Conn, Db};
+use super::of_resource;
+use crate::column::Time;
 use crate::error::{Doing as _, Error};
 
-/// Revokes the tokens of a resource that were not redeemed.
-pub(crate) async fn all(conn: &mut Conn, resource: Uuid) -> Result<(), Error> {
-    let sql = concat!(
-        "UPDATE tokens SET revoked_at = ",
-        now!(),
-        " WHERE resource = $1 AND consumed_at IS NULL AND revoked_at IS NULL"
-    );
-    sqlx::query::<Db>(sql).bind(resource).execute(&mut *conn).await.doing("revoke tokens")?;
+/// Writes the tokens that change with a write of their resource, as the domain says. The write has
+/// locked the resource's row, so that none of them is issued or redeemed meanwhile.
+pub(crate) async fn with_write(
+    conn: &mut Conn,
+    side_writes: Consequences,
+    after: &Resource,
+) -> Result<(), Error> {
+    let tokens = of_resource(conn, after.id()).await?;
+    for token in side_writes.tokens(&tokens, after.generation(), after.fields().updated_at) {
+        sqlx::query::<Db>("UPDATE tokens SET first_ready_at = $2, revoked_at = $3 WHERE id = $1")
+            .bind(token.id.as_uuid())
+            .bind(Time::some(token.first_ready_at))
+            .bind(Time::some(token.revoked_at))
+            .execute(&mut *conn)
+            .await
+            .doing("write a token")?;
+    }
     Ok(())
 }
