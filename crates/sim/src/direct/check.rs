@@ -357,7 +357,11 @@ impl State {
         // A restored object whose identity is lost stays unknown to the cloud, so it is polled.
         let unknown = matches!(
             row.reason,
-            Some(Reason::DeletionTimestampLost | Reason::OperationStatusUnknown | Reason::ObjectUnreadable)
+            Some(
+                Reason::DeletionTimestampLost
+                    | Reason::OperationStatusUnknown
+                    | Reason::ObjectUnreadable
+            )
         );
         let over = row.record.state.phase() == Phase::Deleted && !unknown;
         let due = row.entry.as_ref().and_then(|it| it.due);
