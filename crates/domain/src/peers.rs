@@ -447,7 +447,7 @@ mod tests {
 
     // Requirement: L-13, M-1
     #[test]
-    fn a_peer_is_shown_out_in_order() {
+    fn a_peer_is_drained_in_order() {
         let patience = Patience::default();
         let mut it = peer(Stage::Registered);
         let mut seen = Vec::new();
@@ -636,7 +636,7 @@ mod tests {
 
     // Requirement: M-6
     #[test]
-    fn after_a_restart_everybody_is_unknown_and_nobody_is_lost() {
+    fn after_a_restart_every_peer_is_unknown_and_none_is_lost() {
         assert_eq!(Heartbeat::default().liveness(None, at(1_000_000)), Liveness::Unknown);
     }
 

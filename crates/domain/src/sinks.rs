@@ -365,7 +365,7 @@ mod tests {
 
     // Requirement: Y-6
     #[test]
-    fn whoever_is_down_is_tried_for_ever_and_whoever_refuses_for_its_grace() {
+    fn a_sink_that_is_down_is_retried_for_ever_a_refusing_one_for_its_grace() {
         let grace = Duration::from_hours(1);
         assert_eq!(Answer::Later.parks(Duration::MAX, grace), None);
         assert_eq!(

@@ -710,7 +710,7 @@ mod tests {
 
     // Requirement: L-12
     #[test]
-    fn a_token_is_gone_when_nobody_can_redeem_it() {
+    fn a_token_counts_as_gone_once_it_cannot_be_redeemed() {
         let end = token().expires_at();
         let before = Timestamp::from_micros(end.as_micros() - 1);
         assert!(token().is_redeemable(staying(), before));

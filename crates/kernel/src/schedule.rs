@@ -241,7 +241,7 @@ mod tests {
         entry.claim(&PACE, Jitter(u32::MAX), at(0)).unwrap();
         entry.end_lease(at(10));
         assert_eq!(entry.claim(&PACE, Jitter(0), at(10)), None, "it backs off");
-        assert_eq!(entry.heard_until(), Some(at(10)), "nobody gave it back");
+        assert_eq!(entry.heard_until(), Some(at(10)), "the lease was not released");
         entry.claim(&PACE, Jitter(0), at(11)).unwrap();
         entry.wake(at(12));
         let woken = entry.clone();
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_life_that_kills_its_drivers_backs_off() {
+    fn an_item_that_kills_its_workers_backs_off() {
         let mut entry = Entry::new(at(0));
         let whole = Jitter(u32::MAX);
         entry.claim(&PACE, whole, at(0)).unwrap();
@@ -267,26 +267,26 @@ mod tests {
 
     // Requirement: W-6
     #[test]
-    fn a_lease_that_nobody_gave_back_is_remembered() {
+    fn a_lease_that_was_not_released_is_remembered() {
         let mut entry = Entry::new(at(0));
         assert_eq!(entry.heard_until(), None);
         entry.claim(&PACE, Jitter(0), at(0)).unwrap();
-        assert_eq!(entry.heard_until(), Some(at(30)), "somebody is at work");
+        assert_eq!(entry.heard_until(), Some(at(30)), "a worker holds it");
         let second = entry.claim(&PACE, Jitter(0), at(35)).unwrap();
         assert_eq!(entry.heard_until(), Some(at(65)));
         entry.release(&second, Wake::Now, at(36));
-        assert_eq!(entry.heard_until(), Some(at(30)), "the first one was never given back");
+        assert_eq!(entry.heard_until(), Some(at(30)), "the first lease was never released");
     }
 
     #[test]
-    fn a_lease_given_back_in_trouble_is_remembered() {
+    fn a_lease_released_after_a_failure_is_remembered() {
         let mut entry = Entry::new(at(0));
         let claim = entry.claim(&PACE, Jitter(0), at(0)).unwrap();
         entry.postpone(&claim, &unreachable(), &PACE, (Jitter(0), at(7)));
-        assert_eq!(entry.heard_until(), Some(at(7)), "its last request may be on its way");
+        assert_eq!(entry.heard_until(), Some(at(7)), "its last request may be in flight");
         let claim = entry.claim(&PACE, Jitter(0), at(8)).unwrap();
         entry.release(&claim, Wake::OnChange, at(9));
-        assert_eq!(entry.heard_until(), Some(at(7)), "a step that ended in peace adds nothing");
+        assert_eq!(entry.heard_until(), Some(at(7)), "a step that ended cleanly adds nothing");
     }
 
     // Requirement: W-2

@@ -132,7 +132,7 @@ impl Row {
             }
             Standing::Seen if self.uid.as_ref() == Some(uid) => vec![],
             Standing::Seen => vec![
-                self.turned(Standing::Gone, proof("another uid stands there")),
+                self.turned(Standing::Gone, proof("replaced by another uid")),
                 seen(self.incarnation + 1, "present and ours, with a new uid"),
             ],
             Standing::Gone => vec![seen(self.incarnation + 1, "came back")],
@@ -143,10 +143,10 @@ impl Row {
     fn displaced(&self, uid: &Uid, proof: &impl Fn(&str) -> Evidence) -> Vec<Self> {
         match self.standing {
             Standing::Intended => {
-                vec![self.turned(Standing::Foreign, proof("present and somebody else's"))]
+                vec![self.turned(Standing::Foreign, proof("present and foreign"))]
             }
             Standing::Seen if self.uid.as_ref() != Some(uid) => {
-                vec![self.turned(Standing::Gone, proof("another uid stands there"))]
+                vec![self.turned(Standing::Gone, proof("replaced by another uid"))]
             }
             Standing::Seen | Standing::Gone | Standing::Foreign | Standing::Abandoned => vec![],
         }
@@ -338,7 +338,7 @@ impl Book {
             Answer::Absent { settled } => match row.standing {
                 Standing::Seen => vec![row.turned(Standing::Gone, proof("absent"))],
                 Standing::Intended if *settled => {
-                    let evidence = proof("absent, and nobody creates it any more");
+                    let evidence = proof("absent, and no request can create it any more");
                     vec![row.turned(Standing::Gone, evidence)]
                 }
                 Standing::Foreign if !settled => {

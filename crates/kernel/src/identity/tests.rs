@@ -88,7 +88,7 @@ fn every_standing_meets_every_answer() {
 
 // Requirement: L-15, L-16
 #[test]
-fn a_name_nobody_knew_is_recorded_when_it_is_ours_or_announced() {
+fn a_new_name_is_recorded_when_it_is_ours_or_announced() {
     let first = |answer| {
         let rows = Book::default().absorb(&[sighting(answer)]);
         rows.first().map(|it| (it.standing, it.uid.clone(), it.evidence.answer.clone()))

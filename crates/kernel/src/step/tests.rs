@@ -372,12 +372,12 @@ fn a_conflict_is_returned_and_nothing_is_kept() {
 /// Red by: a verb that may still arrive, hidden behind a row that moved.
 // Requirement: K-9
 #[test]
-fn a_failed_effect_is_told_before_a_conflict() {
+fn a_failed_effect_is_reported_before_a_conflict() {
     let mut scene = scene(State::Dark, false);
     scene.room.refuses = Some(down("matches"));
     scene.shelf.refuses = Some(Trouble::Conflict);
     let stopped = Stopped { stage: Stage::Apply, trouble: down("matches") };
-    assert_eq!(scene.step(), Err(stopped), "whoever overtook it has woken the life");
+    assert_eq!(scene.step(), Err(stopped), "the newer lease holder has requeued the item");
 }
 
 /// Runs until nothing moves, each verb done so many times, each stage broken once if asked to.

@@ -99,7 +99,7 @@ impl Writers {
     }
 }
 
-/// Reads the whole log of a store in which nobody writes.
+/// Reads the whole log of a store without writers.
 async fn whole(store: &Store) -> Vec<LoggedEvent> {
     let (mut all, mut after) = (vec![], Cursor::START);
     for _ in 0..2_000 {
@@ -111,7 +111,7 @@ async fn whole(store: &Store) -> Vec<LoggedEvent> {
         }
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
-    panic!("somebody holds the log back");
+    panic!("an open transaction holds the log back");
 }
 
 async fn open(place: &Place, moved: Moved) -> Arc<Store> {
@@ -181,8 +181,8 @@ async fn whole_and_consistent(
     assert_eq!(ids, known, "nothing but what was told, in the same order");
 }
 
-/// New things are told after everything, also to whoever had read what is lost now; nobody gets an
-/// id that was given to something else.
+/// New events come after all old ones, also for a reader that had read events which are lost now;
+/// no id is given out twice.
 async fn goes_on(world: &World, seen: &[LoggedEvent]) {
     let last = seen.last().unwrap().cursor;
     let resource = world.declare("after-the-restore").await;

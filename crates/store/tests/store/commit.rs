@@ -274,7 +274,7 @@ async fn a_substrate_that_is_ready_starts_the_lifetime_of_its_token() {
 /// Red by: a text that only one of the databases can keep; its item would never get on.
 // Requirement: Q-18
 #[tokio::test]
-async fn a_message_of_somebody_outside_is_kept_whatever_it_holds() {
+async fn a_message_of_another_system_is_kept_whatever_it_contains() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let item = WorkItem::Resource(world.declare("web").await.id());

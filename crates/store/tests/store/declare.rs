@@ -101,7 +101,7 @@ impl World {
         }
     }
 
-    /// Snapshot, decision and acceptance, again while somebody else is faster.
+    /// Snapshot, decision and acceptance, retried while another writer wins.
     pub(crate) async fn declare(&self, name: &str) -> Resource {
         self.try_declare(name).await.unwrap()
     }

@@ -1,4 +1,4 @@
-//! Writes that wait together: they share a commit, and nobody bears another's failure.
+//! Group commit: writes that wait together share a commit, and one failure fails no other write.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ async fn acceptance(world: &World, name: &str) -> Acceptance {
     Acceptance { accepted, audit: None, key: None }
 }
 
-/// Steps of so many resources that nobody wrote yet.
+/// One uncommitted step for each of `count` new resources.
 async fn steps(world: &World, count: usize) -> Vec<ResourceWrite> {
     let mut steps = vec![];
     for turn in 0..count {
@@ -112,7 +112,7 @@ async fn of_declarations_with_one_name_one_is_accepted_and_no_neighbour_pays() {
     .await;
 }
 
-/// Red by: a group that goes on without whoever lost, or that fails with them.
+/// Red by: a group that drops a write that lost, or that fails with it.
 #[tokio::test]
 async fn of_commits_that_come_together_those_that_lost_are_refused_and_no_other() {
     on_both(async |test: TestStore| {

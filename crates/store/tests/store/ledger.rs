@@ -213,10 +213,10 @@ async fn is_due(test: &TestStore, item: WorkItem) -> bool {
 const RESTS: Report<Reason> =
     Report { reason: Reason::AsDeclared, wake: Wake::OnChange, acted: false, committed: false };
 
-/// Red by: a driver that was overtaken, looked last, and tells nobody.
+/// Red by: a worker that lost its lease, saw the newest state, and does not requeue the item.
 // Requirement: W-17
 #[tokio::test]
-async fn whoever_was_overtaken_wakes_the_life_that_somebody_else_let_rest() {
+async fn a_late_worker_wakes_the_item_that_the_newer_holder_let_idle() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let item = WorkItem::Resource(world.declare("web").await.id());

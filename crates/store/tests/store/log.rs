@@ -41,7 +41,7 @@ async fn connect(test: &TestStore) -> Option<PgConnection> {
 /// Red by: a reader without the horizon (`xid < pg_snapshot_xmin(...)` taken out).
 // Requirement: Q-1
 #[tokio::test]
-async fn an_event_waits_until_nobody_can_come_before_it() {
+async fn an_event_waits_until_no_transaction_can_come_before_it() {
     on_both(async |test: TestStore| {
         let Some(mut slow) = connect(&test).await else { return };
         let mut fast = connect(&test).await.unwrap();
@@ -216,7 +216,7 @@ async fn a_reader_whose_place_was_forgotten_is_told() {
             matches!(refused, Error::Forgotten { after: a, floor: f } if (a, f) == (after, floor))
         );
         let rest = test.store.events(second, 10).await.unwrap();
-        assert_eq!(rest, told[2..], "whoever read that far misses nothing");
+        assert_eq!(rest, told[2..], "a reader at that cursor misses nothing");
         assert_eq!(test.store.events(Cursor::START, 10).await.unwrap(), told[2..]);
     })
     .await;

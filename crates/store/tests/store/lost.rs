@@ -1,4 +1,4 @@
-//! A connection that is lost during the commit: nobody guesses what became of it.
+//! A connection that is lost during the commit: the store finds out whether it was done.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ enum Fate {
     Unheard,
     /// It arrives, and the connection breaks before its answer does.
     Unanswered,
-    /// As `Unheard`, and then somebody else moves the row.
+    /// As `Unheard`, and then another writer moves the row.
     Overtaken,
 }
 
@@ -114,7 +114,7 @@ async fn a_commit_whose_answer_is_lost_is_looked_up() {
 
         *next.lock().unwrap() = Fate::Overtaken;
         let overtaken = store.commit(step.clone()).await.unwrap_err();
-        assert!(matches!(overtaken, Error::Conflict), "somebody else wrote: {overtaken}");
+        assert!(matches!(overtaken, Error::Conflict), "another writer won: {overtaken}");
         assert_eq!(told(&store, Cursor::START, 1).await.len(), 1);
 
         let step = usher_store::ResourceWrite { version: Version(2), ..step };

@@ -134,7 +134,7 @@ async fn of_two_who_take_a_machine_for_one_resource_at_once_one_gets_it() {
 
 /// Red by: a machine that is held or disputed and is offered as a free one.
 #[tokio::test]
-async fn only_machines_that_nobody_holds_and_nobody_disputes_are_free() {
+async fn only_machines_neither_held_nor_disputed_are_free() {
     on_both(async |test: TestStore| {
         let store = &test.store;
         let held = lease(store, "s", LONG).await;

@@ -91,10 +91,10 @@ async fn a_provider_config_holds_its_credential_until_it_is_gone() {
     .await;
 }
 
-/// Red by: acceptance into a placement that ends meanwhile.
+/// Red by: acceptance into a placement that is removed meanwhile.
 // Requirement: Q-19
 #[tokio::test]
-async fn nobody_is_accepted_into_a_placement_that_ends() {
+async fn no_resource_is_accepted_into_a_placement_that_is_removed() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let command = world.command("web");
@@ -135,7 +135,7 @@ async fn a_name_is_one_among_the_not_deleted() {
         }
         assert_eq!(accepted.len(), 1);
         let config = test.store.provider_config(accepted[0].pinned().provider_config).await;
-        assert_eq!(config.unwrap().state.users, 1, "whoever was refused left nothing behind");
+        assert_eq!(config.unwrap().state.users, 1, "a refused acceptance left nothing behind");
         let elsewhere = World::new(&test.store).await;
         elsewhere.declare("web").await;
         let mut named =
@@ -280,10 +280,10 @@ async fn an_order_is_noted_with_what_it_did() {
     .await;
 }
 
-/// Red by: an end by command that leaves rows open, or a reaping that nobody carries out.
+/// Red by: an abandonment that leaves rows open, or a later cleanup that no worker does.
 // Requirement: Q-20
 #[tokio::test]
-async fn what_was_given_up_is_on_record_and_can_be_taken_back() {
+async fn an_abandoned_resource_is_recorded_and_can_be_reaped() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let id = world.declare("web").await.id();

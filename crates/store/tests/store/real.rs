@@ -213,7 +213,7 @@ impl Port for Real {
     fn events(&mut self, after: Option<&str>, count: u32) -> Result<Vec<Told>, No> {
         let after = after.map_or(Cursor::START, |it| it.parse().unwrap());
         if self.database.is_postgres() {
-            // Somebody else's transaction may delay a row; whoever reads again finds it.
+            // Another transaction may delay a row; a later read finds it.
             let wanted = self.count_after(after);
             self.runtime.block_on(told(&self.store, after, wanted));
         }

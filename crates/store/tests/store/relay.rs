@@ -221,7 +221,7 @@ async fn a_sink_that_asks_for_a_pause_gets_it() {
 /// Red by: a refusal that is retried for ever, that skips the event, or that ends everything.
 // Requirement: Y-6
 #[tokio::test]
-async fn whoever_wants_no_more_or_refuses_too_long_is_parked_with_the_reason() {
+async fn a_sink_that_is_gone_or_refuses_too_long_is_parked_with_the_reason() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let (gone, refusing) = (Receiver::new().await, Receiver::new().await);
@@ -308,10 +308,10 @@ async fn two_relays_deliver_everything_once_between_them_and_in_order() {
     .await;
 }
 
-/// Red by: a relay that writes or calls while there is nothing to tell.
+/// Red by: a relay that writes or calls while there is no event to deliver.
 // Requirement: Y-8
 #[tokio::test]
-async fn at_rest_nothing_is_written_and_nobody_is_called() {
+async fn an_idle_relay_writes_nothing_and_calls_no_sink() {
     let settings = Settings { log_poll: Duration::from_millis(10), ..Settings::default() };
     on_both_with(settings, async |test: TestStore| {
         let world = World::new(&test.store).await;
@@ -333,10 +333,10 @@ async fn at_rest_nothing_is_written_and_nobody_is_called() {
     .await;
 }
 
-/// Red by: a settlement that does not look at the fence.
+/// Red by: a settlement that ignores the fence.
 // Requirement: Y-7
 #[tokio::test]
-async fn whoever_lost_the_lease_writes_nothing_down() {
+async fn a_relay_that_lost_its_lease_writes_nothing() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         world.declare("a").await;
@@ -347,7 +347,7 @@ async fn whoever_lost_the_lease_writes_nothing_down() {
         let first = store.lease_sink(name.clone(), lease).await.unwrap();
         let first = first.unwrap();
         let second = store.lease_sink(name.clone(), lease).await.unwrap();
-        assert_eq!(second, None, "somebody holds it");
+        assert_eq!(second, None, "another relay holds it");
         end_lease(&test).await;
         let second = store.lease_sink(name.clone(), lease).await.unwrap();
         let second = second.unwrap();

@@ -183,7 +183,7 @@ async fn described(ground: &TestDatabase) -> String {
     }
 }
 
-/// Red by: any change of a migration that nobody meant.
+/// Red by: any unintended change of a migration.
 // Requirement: D-3
 #[tokio::test]
 async fn the_migrations_make_the_schema_that_was_committed() {

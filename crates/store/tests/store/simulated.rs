@@ -69,7 +69,7 @@ enum Fate {
 }
 
 impl Storm {
-    /// Waits for the next tick; whoever is late is not made later.
+    /// Waits for the next tick; a late run does not wait.
     #[expect(clippy::disallowed_methods, reason = "the store's clock is the real one")]
     pub(crate) fn wait(&mut self, tick: Duration) {
         let now = Instant::now();
@@ -142,7 +142,7 @@ impl Real {
             return Err(No::Unavailable("the process died".to_owned()));
         }
         let Some(answer) = answer else {
-            // Whoever writes after it finds it done or not done.
+            // A later write finds it done or not done.
             self.run(self.store.wake_labels(vec![Uuid::max()]))?;
             return Err(No::Unavailable("the answer".to_owned()));
         };

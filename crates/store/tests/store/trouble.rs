@@ -17,11 +17,11 @@ use crate::variable;
 /// Red by: a row that fails the whole claim, or is claimed again and again.
 // Requirement: Q-12
 #[tokio::test]
-async fn a_row_that_breaks_its_own_rules_is_parked_and_stops_nobody_else() {
+async fn a_row_that_breaks_its_own_rules_is_parked_and_blocks_no_other() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let bends = [
-            ("xr_name = 'somebody-elses'", "xr_name"),
+            ("xr_name = 'foreign'", "xr_name"),
             ("composite = '{\"group\": 7}'", "composite"),
             ("parameters = '[]'", "parameters"),
             ("api_url = 'gopher://x'", "api_url"),
@@ -151,7 +151,7 @@ async fn every_session_has_its_limits() {
     let sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'usher'
         AND datname = current_database()";
     assert!(ground.number(sql).await >= 1, "it is found by its name");
-    // A lock that somebody holds for ever ends a write after the time that was set.
+    // A lock that another session holds for ever fails a write after the configured timeout.
     let world = World::new(&Arc::new(store)).await;
     let id = world.declare("web").await.id();
     let Place::Postgres(url) = &ground.place else { return };
@@ -285,7 +285,7 @@ async fn what_was_acknowledged_survives_a_killed_server() {
     for writer in writers {
         ends.push(writer.await.unwrap());
     }
-    // Connections that broke while they rested are found out by whoever takes them next.
+    // Connections that broke while idle are detected by the next caller that takes them.
     for _ in 0..Settings::default().connections_max {
         let _ = store.resource(ends[0].0).await;
     }
@@ -300,8 +300,8 @@ async fn what_was_acknowledged_survives_a_killed_server() {
     }
 }
 
-/// Runs one of the tests below as its own process, in a place with a small disk. `None` if nobody
-/// may make such a place here.
+/// Runs one of the tests below as its own process, on a small tmpfs. `None` if this user may not
+/// mount one.
 fn on_a_small_disk(test: &str) -> Option<String> {
     let folder = Folder::new();
     let script = r#"mount -t tmpfs -o size=2m tmpfs "$1" && exec "$2" "$3" --exact --nocapture"#;

@@ -34,9 +34,9 @@ enum Bend {
     TellLater,
     /// A commit is acknowledged before it is done.
     AckEarly,
-    /// A lease is taken away from whoever holds it.
+    /// A lease is taken away from its holder.
     DoubleLease,
-    /// A release does not look at the wake-ups since its claim.
+    /// A release ignores the wake-ups since its claim.
     LoseWakeUp,
 }
 
@@ -101,7 +101,7 @@ async fn play(ground: TestDatabase, rounds: u64, bend: Option<Bend>) -> Result<S
     Ok(format!("{rounds} rounds, {checker:?}"))
 }
 
-/// A server ends what a client that is gone had asked for.
+/// Waits until the server has ended the sessions of a client that is gone.
 async fn until_nobody_writes(ground: &TestDatabase) {
     let sql = "SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid()";

@@ -216,7 +216,7 @@ async fn write_until_killed() {
             }
         });
     }
-    // Nobody ends by itself, unless something is wrong.
+    // No task ends by itself, unless something is wrong.
     let ended = tasks.join_next().await;
     panic!("a task has ended: {ended:?}");
 }
