@@ -299,7 +299,7 @@ mod tests {
 
     // Requirement: W-3
     #[test]
-    fn a_finished_step_rests_as_it_asked() {
+    fn a_finished_step_is_requeued_as_it_decided() {
         let cases = [
             (Wake::Now, Some(at(1))),
             (Wake::At(at(7)), Some(at(7))),
@@ -333,7 +333,7 @@ mod tests {
 
     // Requirement: W-4
     #[test]
-    fn a_wake_up_of_a_resting_life_makes_it_due() {
+    fn a_wake_up_of_an_idle_item_makes_it_due() {
         let mut entry = Entry::new(at(0));
         let claim = entry.claim(&PACE, Jitter(0), at(0)).unwrap();
         entry.release(&claim, Wake::OnChange, at(1));
@@ -345,7 +345,7 @@ mod tests {
     /// Red by: a row that moved taken for a request that may still arrive.
     // Requirement: T-11
     #[test]
-    fn a_lease_that_ends_in_a_conflict_is_given_back_in_peace() {
+    fn a_lease_that_ends_in_a_conflict_is_released_cleanly() {
         for (trouble, heard) in [(Trouble::Conflict, None), (unreachable(), Some(at(1)))] {
             let mut entry = Entry::new(at(0));
             let claim = entry.claim(&PACE, Jitter(0), at(0)).unwrap();
@@ -364,7 +364,7 @@ mod tests {
 
     // Requirement: W-5
     #[test]
-    fn a_driver_that_was_overtaken_changes_nothing() {
+    fn a_worker_with_an_old_fence_changes_nothing() {
         let mut entry = Entry::new(at(0));
         let late = entry.claim(&PACE, Jitter(0), at(0)).unwrap();
         let _newer = entry.claim(&PACE, Jitter(0), at(31)).unwrap();
@@ -396,7 +396,7 @@ mod tests {
     // Requirement: K-21
     /// Red by: a server that asks for time and is asked again at once.
     #[test]
-    fn what_the_other_side_asks_for_is_waited_for() {
+    fn a_requested_back_off_is_waited_for() {
         let secs = Duration::from_secs;
         for (after, due) in [(0, 1), (1, 2), (77, 78), (900, 301)] {
             let trouble = Trouble::Unavailable { what: "x".into(), after: Some(secs(after)) };
@@ -434,7 +434,7 @@ mod tests {
 
     // Requirement: W-7, A-23
     #[test]
-    fn a_parked_life_waits_for_a_person() {
+    fn a_parked_item_waits_for_an_operator() {
         let mut entry = Entry::new(at(0));
         let claim = entry.claim(&PACE, Jitter(0), at(0)).unwrap();
         entry.postpone(&claim, &Trouble::Corrupt { what: "row".into() }, &PACE, (Jitter(0), at(1)));

@@ -269,7 +269,7 @@ fn an_event_alone_is_written() {
 
 // Requirement: K-7
 #[test]
-fn a_record_that_cannot_be_read_is_not_looked_at() {
+fn a_record_that_cannot_be_read_is_not_observed() {
     let mut scene = scene(State::Dark, false);
     scene.shelf.unreadable = Some(Trouble::Corrupt { what: "row".into() });
     let trouble = Trouble::Corrupt { what: "row".into() };
@@ -290,7 +290,7 @@ fn an_observation_that_failed_as_a_whole_decides_nothing() {
 
 // Requirement: K-8, T-25
 #[test]
-fn a_failed_effect_commits_its_crossing_and_is_told() {
+fn a_failed_effect_commits_its_transition_and_is_reported() {
     let mut scene = scene(State::Dark, false);
     scene.room.refuses = Some(Trouble::Rejected { what: "matches".into() });
     let trouble = Trouble::Rejected { what: "matches".into() };
@@ -406,7 +406,7 @@ fn settle(times: u32, broken: bool) -> Record<State> {
 
 // Requirement: K-11
 #[test]
-fn repeated_verbs_and_broken_passes_end_where_a_smooth_life_ends() {
+fn repeated_effects_and_failed_passes_end_as_an_undisturbed_run() {
     let smooth = settle(1, false);
     assert_eq!(smooth.state, State::Lit);
     for (times, broken) in [(2, false), (1, true), (2, true)] {

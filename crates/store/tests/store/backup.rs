@@ -16,7 +16,7 @@ use crate::declare::World;
 use crate::sink::Receiver;
 use crate::test_store::{Folder, TestDatabase, on_both_databases, told};
 
-/// What every restored database is told before it is opened.
+/// What is set in every restored database before it is opened.
 const MARK: &str = "UPDATE installation SET database_identifier = 'restored'";
 
 /// Copies a database while others write, and brings the copy up elsewhere.
@@ -53,7 +53,7 @@ async fn run(program: &Path, words: &[&str]) {
     assert!(done.status.success(), "{}: {said}", program.display());
 }
 
-/// Writers that declare and delete until they are told to stop.
+/// Writers that declare and delete until they are stopped.
 struct Writers {
     stop: Arc<AtomicBool>,
     written: Arc<AtomicUsize>,
@@ -122,7 +122,7 @@ async fn open(place: &Place, moved: Moved) -> Arc<Store> {
 /// Red by: a copy that tears a transaction, an epoch that does not grow, a queue that forgets.
 // Requirement: Y-17
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_backup_under_load_is_whole_and_goes_on_after_its_restore() {
+async fn a_backup_under_load_is_complete_and_usable_after_its_restore() {
     on_both_databases(async |ground: TestDatabase| {
         Store::migrate(&ground.place, Way::Up).await.unwrap();
         let store = open(&ground.place, Moved::NewInstallation).await;

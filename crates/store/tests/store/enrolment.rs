@@ -59,7 +59,7 @@ async fn a_token_is_redeemed_once_and_its_peer_wakes_the_resource() {
     .await;
 }
 
-/// Red by: intent that leaves tokens open, or redeeming that does not look at the resource.
+/// Red by: intent that leaves tokens open, or redeeming that ignores the resource.
 // Requirement: Q-21
 #[tokio::test]
 async fn no_node_enrols_after_deletion_was_accepted() {

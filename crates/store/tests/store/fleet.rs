@@ -346,7 +346,7 @@ async fn a_machine_that_is_gone_is_forgotten_with_the_log() {
         assert_eq!(store.machines(&all, None, 9).await.unwrap().machines.len(), 2);
         let now = Retention { events: Duration::ZERO, ..Retention::default() };
         let begun = Instant::now();
-        // What was told a moment ago is old only later.
+        // A recent event becomes old only later.
         while store.sweep(now).await.unwrap().machines == 0 {
             assert!(begun.elapsed() < PATIENCE, "it is never forgotten");
         }

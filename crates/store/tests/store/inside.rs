@@ -1,4 +1,4 @@
-//! What worlds and the mesh ask, and who is woken by it.
+//! What worlds and the mesh write, and which items are woken by it.
 
 use std::time::Duration;
 
@@ -165,10 +165,10 @@ async fn a_write_that_makes_an_item_due_is_signalled_in_this_process() {
     .await;
 }
 
-/// Red by: an item that was woken while it was stepped and waits for the next look at the clock.
+/// Red by: an item that was woken during its step and waits for the next poll.
 // Requirement: W-18
 #[tokio::test]
-async fn a_lease_that_is_given_back_is_signalled_if_its_life_is_due() {
+async fn a_released_lease_is_signalled_if_its_item_is_due() {
     on_both(async |test: TestStore| {
         let store = &test.store;
         let world = World::new(store).await;
@@ -195,7 +195,7 @@ async fn a_lease_that_is_given_back_is_signalled_if_its_life_is_due() {
 
 /// Red by: a reason or a trouble that cannot be read back.
 #[tokio::test]
-async fn the_last_words_of_a_life_are_read_back() {
+async fn the_last_report_of_an_item_is_read_back() {
     on_both(async |test: TestStore| {
         let store = &test.store;
         let world = World::new(store).await;

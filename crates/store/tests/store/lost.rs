@@ -98,7 +98,7 @@ async fn tunnelled(test: &TestStore, folder: &Folder) -> Option<(Arc<Store>, Nex
 /// without asking whose it is.
 // Requirement: Q-7
 #[tokio::test]
-async fn a_commit_whose_answer_is_lost_is_looked_up() {
+async fn a_commit_whose_answer_is_lost_is_verified() {
     on_both(async |test: TestStore| {
         let folder = Folder::new();
         let Some((store, next)) = tunnelled(&test, &folder).await else { return };
@@ -127,10 +127,10 @@ async fn a_commit_whose_answer_is_lost_is_looked_up() {
     .await;
 }
 
-/// Red by: an acceptance whose answer is lost and that is told as failed, or the other way round.
+/// Red by: an acceptance whose answer is lost and that is reported as failed, or vice versa.
 // Requirement: Q-7
 #[tokio::test]
-async fn an_acceptance_whose_answer_is_lost_is_looked_up() {
+async fn an_acceptance_whose_answer_is_lost_is_verified() {
     on_both(async |test: TestStore| {
         let folder = Folder::new();
         let Some((store, next)) = tunnelled(&test, &folder).await else { return };

@@ -27,10 +27,10 @@ fn disputed(it: &StoredMachine) -> MachineWrite {
     MachineWrite { next: Machine::hydrate(fields).unwrap(), ..aim(it, bind("a")) }
 }
 
-/// Red by: an order that its shard does not hear of, or a mark that goes before it was read.
+/// Red by: an order that its shard does not see, or a mark that is removed before it was read.
 // Requirement: F-47, F-52
 #[tokio::test]
-async fn what_others_write_of_a_machine_is_shown_to_its_shard_until_it_has_read_it() {
+async fn writes_of_others_to_a_machine_are_marked_until_its_shard_reads_them() {
     on_both(async |test: TestStore| {
         let store = &test.store;
         let held = lease(store, "s", LONG).await;
@@ -80,7 +80,7 @@ async fn what_others_write_of_a_machine_is_shown_to_its_shard_until_it_has_read_
 }
 
 /// Two who take a machine each for one resource at the same time. On PostgreSQL neither gets at its
-/// machine before both have asked, so that each could have found that the resource holds none.
+/// machine before both have read, so that each could have found that the resource holds none.
 async fn hold_at_once(
     test: &TestStore,
     machines: [MachineLifeId; 2],

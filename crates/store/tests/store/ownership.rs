@@ -24,7 +24,7 @@ use crate::test_store::{TestDatabase, TestStore, on_both, on_both_databases, tol
 /// Red by: a reference without its foreign key, or one that a deleted row still holds.
 // Requirement: D-4
 #[tokio::test]
-async fn a_life_holds_its_siblings_until_it_is_deleted() {
+async fn a_resource_holds_what_it_refers_to_until_it_is_deleted() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let (store, id) = (&test.store, world.declare("web").await.id());
@@ -215,7 +215,7 @@ async fn keyed(
     }
 }
 
-/// Red by: a key that belongs to everybody, forgets its request, or is remembered for ever.
+/// Red by: a key that is shared by all callers, forgets its request, or is kept for ever.
 // Requirement: A-11
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_repeated_declaration_with_its_key_makes_one_resource() {
@@ -339,7 +339,7 @@ async fn a_database_that_was_seen_elsewhere_is_another_installation() {
     .await;
 }
 
-/// Red by: a copy of the file that is not told from the original.
+/// Red by: a copy of the file that is not distinguished from the original.
 // Requirement: D-14
 #[tokio::test]
 async fn a_copied_file_is_another_installation() {
@@ -359,7 +359,7 @@ async fn a_copied_file_is_another_installation() {
 /// larger than any of this one, and readers would wait for ever or skip what is new.
 // Requirement: Q-10
 #[tokio::test]
-async fn after_a_logical_restore_old_transaction_ids_blind_no_reader() {
+async fn after_a_logical_restore_old_transaction_ids_hide_no_event() {
     on_both_databases(async |ground: TestDatabase| {
         let place = &ground.place;
         Store::migrate(place, Way::Up).await.unwrap();

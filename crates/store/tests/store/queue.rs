@@ -70,7 +70,7 @@ async fn leases_and_the_present_come_from_the_clock_of_the_database() {
 /// Red by: a clock of this process; only ids may be minted with it.
 // Requirement: W-12
 #[test]
-fn no_source_of_the_store_asks_the_clock_of_its_process() {
+fn no_source_of_the_store_reads_the_process_clock() {
     for (path, text) in sources() {
         for clock in ["SystemTime", "Instant::now", "OffsetDateTime", "Utc::now"] {
             assert!(!text.contains(clock), "{path} asks {clock}");
@@ -109,7 +109,7 @@ fn sources() -> Vec<(String, String)> {
     files
 }
 
-/// Red by: a release that looks at the decision only (`wake_seq <> $4` taken out).
+/// Red by: a release that considers the decision only (`wake_seq <> $4` taken out).
 // Requirement: Q-3
 #[tokio::test]
 async fn a_wake_up_during_a_step_is_never_lost() {
@@ -159,7 +159,7 @@ async fn a_wake_up_during_a_step_survives_its_commit() {
 /// Red by: attempts that are counted when a step ends.
 // Requirement: Q-4
 #[tokio::test]
-async fn a_life_that_kills_its_driver_is_counted_and_backs_off() {
+async fn an_item_that_kills_its_worker_is_counted_and_backs_off() {
     let pace = Pace {
         lease: Duration::ZERO,
         base: Duration::from_hours(1_000),
@@ -190,7 +190,7 @@ async fn a_life_that_kills_its_driver_is_counted_and_backs_off() {
 /// Red by: a claim that does not lock what it selects.
 // Requirement: Q-6
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn no_life_is_claimed_twice_under_a_live_lease() {
+async fn no_item_is_claimed_twice_under_a_live_lease() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         for index in 0..40 {

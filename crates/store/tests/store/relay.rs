@@ -63,7 +63,7 @@ async fn logged(store: &Store, count: usize) -> Vec<String> {
 /// Red by: an attribute that is missing, or another id for the same row.
 // Requirement: Y-1
 #[tokio::test]
-async fn what_is_told_arrives_as_cloud_events_in_the_order_of_the_log() {
+async fn events_arrive_as_cloud_events_in_the_order_of_the_log() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let receiver = Receiver::new().await;
@@ -108,7 +108,7 @@ async fn a_crash_between_delivery_and_its_record_repeats_it_with_the_same_id() {
         }
         // One round delivers all three only if the log shows all of them when it begins.
         let all = logged(&test.store, 3).await;
-        // The third is heard, and never answered in the item of this relay.
+        // The third is received, and never answered to this relay.
         receiver.reply([
             Reply::Status(200, vec![]),
             Reply::Status(200, vec![]),
@@ -188,7 +188,7 @@ async fn a_dead_and_a_slow_sink_delay_no_other() {
 /// Red by: a back-off that does not listen.
 // Requirement: Y-5
 #[tokio::test]
-async fn a_sink_that_asks_for_a_pause_gets_it() {
+async fn a_retry_after_of_a_sink_is_respected() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let receiver = Receiver::new().await;
@@ -364,7 +364,7 @@ async fn a_relay_that_lost_its_lease_writes_nothing() {
     .await;
 }
 
-/// Red by: a sink that begins elsewhere, a name that is taken twice, a removed one that is told.
+/// Red by: a sink that begins elsewhere, a name that is taken twice, delivery to a removed sink.
 // Requirement: Y-10
 #[tokio::test]
 async fn sinks_are_entered_changed_parked_and_removed() {
@@ -405,7 +405,7 @@ async fn sinks_are_entered_changed_parked_and_removed() {
     .await;
 }
 
-/// Red by: a clone that tells the sinks of the original.
+/// Red by: a clone that delivers to the sinks of the original.
 // Requirement: Y-10
 #[tokio::test]
 async fn the_sinks_of_a_clone_are_parked() {

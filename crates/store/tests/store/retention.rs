@@ -13,10 +13,10 @@ use crate::test_store::{TestStore, on_both, told};
 const NOTHING: Retention =
     Retention { events: Duration::ZERO, batch: 2, rest: Duration::from_mins(1) };
 
-/// Red by: a sweep that looks at one of age and sinks only, or takes all in one batch.
+/// Red by: a sweep that considers only one of age and sinks, or takes all in one batch.
 // Requirement: Y-12
 #[tokio::test]
-async fn events_go_when_they_are_old_and_every_sink_was_told() {
+async fn events_are_deleted_when_old_and_delivered_to_every_sink() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         for turn in 0..5 {

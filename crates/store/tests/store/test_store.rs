@@ -106,7 +106,7 @@ impl TestDatabase {
         }
     }
 
-    /// One number, asked past the store.
+    /// One number, queried past the store.
     pub(crate) async fn number(&self, sql: &str) -> i64 {
         match &self.place {
             Place::Postgres(url) => {
@@ -166,7 +166,7 @@ pub(crate) async fn on_both_databases(test: impl AsyncFn(TestDatabase)) {
     }
 }
 
-/// About which resource, in which project and what was told; machines tell nothing here.
+/// The resource, project and type of an event; machines emit none here.
 pub(crate) fn of_resource(it: &LoggedEvent) -> (ResourceId, ProjectId, EventType) {
     match it.about {
         About::Resource { id, project, event_type } => (id, project, event_type),

@@ -196,10 +196,10 @@ async fn bad_rows_of_other_tables_are_parked_by_name() {
     .await;
 }
 
-/// Red by: a database that may only be read, or is full, told as any other trouble.
+/// Red by: a database that is read-only or full, reported as any other error.
 // Requirement: Q-23
 #[tokio::test]
-async fn a_full_or_read_only_server_is_told_by_name() {
+async fn a_full_or_read_only_server_has_its_own_error() {
     let Some(ground) = TestDatabase::postgres().await else { return };
     let store = Arc::new(Store::open(&ground.place, Settings::default()).await.unwrap());
     let world = World::new(&store).await;
@@ -324,10 +324,10 @@ fn on_a_small_disk(test: &str) -> Option<String> {
     None
 }
 
-/// Red by: a full disk that is told as any other trouble, or that breaks the store for good.
+/// Red by: a full disk that is reported as any other error, or that breaks the store for good.
 // Requirement: Q-23
 #[test]
-fn a_full_disk_is_told_by_name_and_survived() {
+fn a_full_disk_has_its_own_error_and_is_survived() {
     on_a_small_disk("trouble::fill_a_small_disk");
 }
 
@@ -363,10 +363,10 @@ async fn fill_a_small_disk() {
     assert!(store.wake(item).await.unwrap(), "it goes on when there is room");
 }
 
-/// Red by: a file that may only be read and is told as any other trouble.
+/// Red by: a read-only file that is reported as any other error.
 // Requirement: Q-23
 #[test]
-fn a_read_only_place_is_told_by_name() {
+fn a_read_only_place_has_its_own_error() {
     on_a_small_disk("trouble::open_a_read_only_file");
 }
 

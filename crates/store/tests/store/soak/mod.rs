@@ -22,7 +22,7 @@ use crate::test_store::TestDatabase;
 use check::Checker;
 use journal::Line;
 
-/// How many rounds the tests play on each database, unless they are told otherwise.
+/// How many rounds the tests play on each database, unless it is set otherwise.
 const ROUNDS: u64 = 4;
 /// The most rounds until a breakage must have been noticed.
 const NOTICED: u64 = 300;
@@ -134,7 +134,7 @@ async fn a_killed_writer_leaves_nothing_wrong_behind_on_postgresql() {
     }
 }
 
-/// Red by: a check that looks at nothing.
+/// Red by: a check that checks nothing.
 // Requirement: Q-22
 #[tokio::test]
 async fn what_a_broken_writer_leaves_behind_is_noticed() {
