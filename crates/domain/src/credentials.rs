@@ -378,7 +378,7 @@ mod tests {
 
     // Requirement: C-2
     #[test]
-    fn nobody_approves_what_they_asked_for() {
+    fn an_operator_cannot_approve_their_own_request() {
         let asked = in_state(AssignmentState::Requested);
         let refusal = asked.decide(Verdict::Approve, "ann", NOW).unwrap_err();
         assert_eq!(refusal.code(), "self_approval_denied");

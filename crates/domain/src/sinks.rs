@@ -126,7 +126,7 @@ pub struct SinkUrl(String);
 /// Why a sink cannot be one.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// The URL is none that can be used.
+    /// The URL is not usable.
     #[error("sink URL \"{text}\" is not http(s)://host[:port][/path]")]
     Url {
         /// The offending text, shortened.
@@ -138,7 +138,7 @@ pub enum Refusal {
         /// The offending text, shortened.
         text: String,
     },
-    /// The place of the secret is none.
+    /// The secret reference is invalid.
     #[error("\"{text}\" is neither an environment variable nor an absolute path")]
     SecretName {
         /// The offending text, shortened.
@@ -365,7 +365,7 @@ mod tests {
 
     // Requirement: Y-6
     #[test]
-    fn whoever_is_down_is_tried_for_ever_and_whoever_refuses_for_its_grace() {
+    fn a_sink_that_is_down_is_retried_for_ever_a_refusing_one_for_its_grace() {
         let grace = Duration::from_hours(1);
         assert_eq!(Answer::Later.parks(Duration::MAX, grace), None);
         assert_eq!(

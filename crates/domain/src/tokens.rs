@@ -393,7 +393,7 @@ impl Token {
         now >= self.expires_at()
     }
 
-    /// Whether anybody could still redeem it; if not, the token is gone.
+    /// Whether it can still be redeemed; if not, the token is gone.
     pub fn is_redeemable(&self, resource: ResourceView, now: Timestamp) -> bool {
         self.consumed.is_none()
             && self.revoked_at.is_none()
@@ -710,7 +710,7 @@ mod tests {
 
     // Requirement: L-12
     #[test]
-    fn a_token_is_gone_when_nobody_can_redeem_it() {
+    fn a_token_counts_as_gone_once_it_cannot_be_redeemed() {
         let end = token().expires_at();
         let before = Timestamp::from_micros(end.as_micros() - 1);
         assert!(token().is_redeemable(staying(), before));

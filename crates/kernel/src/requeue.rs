@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_other_side_asks_for_is_kept_within_bounds() {
+    fn a_requested_back_off_is_kept_within_bounds() {
         for (asked, waits) in [(1, 30), (77, 77), (900, 300)] {
             let timers = Timers { retry_after: Some(secs(asked)), ..timers() };
             let wake = Requeue::Throttle.wake(&timers, NOW);

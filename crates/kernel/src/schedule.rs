@@ -1,13 +1,13 @@
-//! The due-queue's rules: who may work on a life, and when.
+//! The due-queue's rules: which worker may work on an item, and when.
 //!
 //! Pure functions on one entry; a store keeps entries and runs these rules, or their SQL twin.
 //!
 //! **Invariants**
 //! - A lease is never given while another one runs.
-//! - A wake-up during a step makes the life due again, whatever the step decided; only a life that
+//! - A wake-up during a step makes the item due again, whatever the step decided; only an item that
 //!   is parked waits for a person.
-//! - Attempts are counted at the claim, so that a life which kills its driver backs off too.
-//! - A driver that was overtaken changes nothing.
+//! - Attempts are counted at the claim, so that an item which kills its worker backs off too.
+//! - A worker with an old fence changes nothing.
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ use crate::lifecycle::Wake;
 use crate::time::Timestamp;
 use crate::trouble::{Retry, Trouble};
 
-/// One life in the due-queue.
+/// One item of the due-queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// When to look next; `None` is a rest without a timer.
     pub due: Option<Timestamp>,
     /// Until when a worker holds it.
     pub lease_until: Option<Timestamp>,
-    /// When the last lease ended that was not given back, or was in trouble: its worker's last
+    /// When the last lease ended that was not released, or ended in a failure: its worker's last
     /// request may still arrive.
     pub unreturned_until: Option<Timestamp>,
     /// The fence of the newest claim.
@@ -38,7 +38,7 @@ pub struct Entry {
     pub parked: bool,
 }
 
-/// What a driver holds while it works.
+/// What a worker holds while it works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The fence of this claim.
@@ -77,7 +77,7 @@ impl Default for Pace {
 pub struct Jitter(pub u32);
 
 impl Entry {
-    /// A new life, due at once.
+    /// A new item, due at once.
     pub const fn new(now: Timestamp) -> Self {
         Self {
             due: Some(now),
@@ -95,15 +95,15 @@ impl Entry {
         self.lease_until.is_some_and(|until| now < until)
     }
 
-    /// Until when a worker holds it, or held it and did not give it back in peace.
+    /// Until when a worker holds it, or held it and did not release it cleanly.
     pub fn heard_until(&self) -> Option<Timestamp> {
         self.lease_until.max(self.unreturned_until)
     }
 
     /// Takes the lease if the record is due and no worker holds it.
     ///
-    /// Until it is given back, the life is due again only when the lease has ended and its back-off
-    /// has passed: a life that kills its drivers backs off too.
+    /// Until it is released, the item is due again only when the lease has ended and its back-off
+    /// has passed: an item that kills its workers backs off too.
     pub fn claim(&mut self, pace: &Pace, jitter: Jitter, now: Timestamp) -> Option<Claim> {
         let due = self.due.is_some_and(|due| due <= now);
         if self.parked || !due || self.is_leased(now) {
@@ -159,7 +159,7 @@ impl Entry {
         self.due = Some(if woken { now } else { now.after(pause) });
     }
 
-    /// Ends a lease whose holder is known to be gone. It was not given back in peace, and the
+    /// Ends a lease whose holder is known to be gone. It was not released cleanly, and the
     /// back-off of its claim stays.
     pub fn end_lease(&mut self, now: Timestamp) {
         let Some(until) = self.lease_until.filter(|until| now < *until) else { return };
@@ -167,13 +167,13 @@ impl Entry {
         self.due = self.due.map(|due| if due < until { due } else { now.after(due.since(until)) });
     }
 
-    /// Makes the life due now; also while a worker holds it.
+    /// Makes the item due now, also while a worker holds it.
     pub fn wake(&mut self, now: Timestamp) {
         self.wake_seq += 1;
         self.due = Some(self.due.map_or(now, |due| due.min(now)));
     }
 
-    /// Lets a parked life go on, by command.
+    /// Unparks an item, by command.
     pub fn unpark(&mut self, now: Timestamp) {
         self.parked = false;
         self.wake(now);
@@ -241,7 +241,7 @@ mod tests {
         entry.claim(&PACE, Jitter(u32::MAX), at(0)).unwrap();
         entry.end_lease(at(10));
         assert_eq!(entry.claim(&PACE, Jitter(0), at(10)), None, "it backs off");
-        assert_eq!(entry.heard_until(), Some(at(10)), "nobody gave it back");
+        assert_eq!(entry.heard_until(), Some(at(10)), "the lease was not released");
         entry.claim(&PACE, Jitter(0), at(11)).unwrap();
         entry.wake(at(12));
         let woken = entry.clone();
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_life_that_kills_its_drivers_backs_off() {
+    fn an_item_that_kills_its_workers_backs_off() {
         let mut entry = Entry::new(at(0));
         let whole = Jitter(u32::MAX);
         entry.claim(&PACE, whole, at(0)).unwrap();
@@ -267,26 +267,26 @@ mod tests {
 
     // Requirement: W-6
     #[test]
-    fn a_lease_that_nobody_gave_back_is_remembered() {
+    fn a_lease_that_was_not_released_is_remembered() {
         let mut entry = Entry::new(at(0));
         assert_eq!(entry.heard_until(), None);
         entry.claim(&PACE, Jitter(0), at(0)).unwrap();
-        assert_eq!(entry.heard_until(), Some(at(30)), "somebody is at work");
+        assert_eq!(entry.heard_until(), Some(at(30)), "a worker holds it");
         let second = entry.claim(&PACE, Jitter(0), at(35)).unwrap();
         assert_eq!(entry.heard_until(), Some(at(65)));
         entry.release(&second, Wake::Now, at(36));
-        assert_eq!(entry.heard_until(), Some(at(30)), "the first one was never given back");
+        assert_eq!(entry.heard_until(), Some(at(30)), "the first lease was never released");
     }
 
     #[test]
-    fn a_lease_given_back_in_trouble_is_remembered() {
+    fn a_lease_released_after_a_failure_is_remembered() {
         let mut entry = Entry::new(at(0));
         let claim = entry.claim(&PACE, Jitter(0), at(0)).unwrap();
         entry.postpone(&claim, &unreachable(), &PACE, (Jitter(0), at(7)));
-        assert_eq!(entry.heard_until(), Some(at(7)), "its last request may be on its way");
+        assert_eq!(entry.heard_until(), Some(at(7)), "its last request may be in flight");
         let claim = entry.claim(&PACE, Jitter(0), at(8)).unwrap();
         entry.release(&claim, Wake::OnChange, at(9));
-        assert_eq!(entry.heard_until(), Some(at(7)), "a step that ended in peace adds nothing");
+        assert_eq!(entry.heard_until(), Some(at(7)), "a step that ended cleanly adds nothing");
     }
 
     // Requirement: W-2
@@ -299,7 +299,7 @@ mod tests {
 
     // Requirement: W-3
     #[test]
-    fn a_finished_step_rests_as_it_asked() {
+    fn a_finished_step_is_requeued_as_it_decided() {
         let cases = [
             (Wake::Now, Some(at(1))),
             (Wake::At(at(7)), Some(at(7))),
@@ -333,7 +333,7 @@ mod tests {
 
     // Requirement: W-4
     #[test]
-    fn a_wake_up_of_a_resting_life_makes_it_due() {
+    fn a_wake_up_of_an_idle_item_makes_it_due() {
         let mut entry = Entry::new(at(0));
         let claim = entry.claim(&PACE, Jitter(0), at(0)).unwrap();
         entry.release(&claim, Wake::OnChange, at(1));
@@ -345,7 +345,7 @@ mod tests {
     /// Red by: a row that moved taken for a request that may still arrive.
     // Requirement: T-11
     #[test]
-    fn a_lease_that_ends_in_a_conflict_is_given_back_in_peace() {
+    fn a_lease_that_ends_in_a_conflict_is_released_cleanly() {
         for (trouble, heard) in [(Trouble::Conflict, None), (unreachable(), Some(at(1)))] {
             let mut entry = Entry::new(at(0));
             let claim = entry.claim(&PACE, Jitter(0), at(0)).unwrap();
@@ -364,7 +364,7 @@ mod tests {
 
     // Requirement: W-5
     #[test]
-    fn a_driver_that_was_overtaken_changes_nothing() {
+    fn a_worker_with_an_old_fence_changes_nothing() {
         let mut entry = Entry::new(at(0));
         let late = entry.claim(&PACE, Jitter(0), at(0)).unwrap();
         let _newer = entry.claim(&PACE, Jitter(0), at(31)).unwrap();
@@ -396,7 +396,7 @@ mod tests {
     // Requirement: K-21
     /// Red by: a server that asks for time and is asked again at once.
     #[test]
-    fn what_the_other_side_asks_for_is_waited_for() {
+    fn a_requested_back_off_is_waited_for() {
         let secs = Duration::from_secs;
         for (after, due) in [(0, 1), (1, 2), (77, 78), (900, 301)] {
             let trouble = Trouble::Unavailable { what: "x".into(), after: Some(secs(after)) };
@@ -434,7 +434,7 @@ mod tests {
 
     // Requirement: W-7, A-23
     #[test]
-    fn a_parked_life_waits_for_a_person() {
+    fn a_parked_item_waits_for_an_operator() {
         let mut entry = Entry::new(at(0));
         let claim = entry.claim(&PACE, Jitter(0), at(0)).unwrap();
         entry.postpone(&claim, &Trouble::Corrupt { what: "row".into() }, &PACE, (Jitter(0), at(1)));

@@ -7,7 +7,7 @@ use usher_kernel::Trouble;
 
 use crate::migrate;
 
-/// Why the store did not do what it was asked.
+/// Why a call of the store failed.
 #[derive(Debug, Error)]
 pub enum Error {
     /// Another writer moved the record since it was read.
@@ -22,7 +22,7 @@ pub enum Error {
     /// There is no such row.
     #[error("cannot find {what}")]
     NotFound {
-        /// What was asked for.
+        /// What was requested.
         what: String,
     },
     /// The name is in use by another row of its kind.
@@ -49,15 +49,15 @@ pub enum Error {
         /// For whom.
         what: String,
     },
-    /// A cluster is served by the shard that heard it first.
-    #[error("cannot hear cluster \"{cluster}\": shard \"{shard}\" serves it")]
+    /// A cluster is served by the shard that received its first roll-up.
+    #[error("cannot accept a roll-up of cluster \"{cluster}\": shard \"{shard}\" serves it")]
     Served {
         /// The cluster.
         cluster: String,
         /// Who serves it.
         shard: String,
     },
-    /// The resource does not admit what was asked, because it is leaving.
+    /// The resource is in teardown and gets no new token.
     #[error("cannot issue a token for {what}: it is leaving")]
     Leaving {
         /// The resource.
@@ -122,7 +122,7 @@ pub enum Error {
     /// The task that writes has ended.
     #[error("cannot write: the store is closed")]
     Closed,
-    /// The database did not answer, or did not do what was asked.
+    /// The database did not answer, or refused a statement.
     #[error("cannot {doing}")]
     Database {
         /// What was being done.

@@ -7,9 +7,9 @@ use crate::port::{Cursor, LoggedEvent};
 use crate::store::{Inner, Store, verbs};
 
 verbs! {
-    /// Reads what was told after a place in the log, in its order; nothing is ever skipped.
+    /// Reads the events after a cursor, in the order of the log; nothing is ever skipped.
     fn events(after: Cursor, count: u32) -> Result<Vec<LoggedEvent>, Error>;
-    /// Whether something was told after a place that may not be read yet, because an open
+    /// Whether there are events after a cursor that may not be read yet, because an open
     /// transaction could still come before it.
     fn is_held_back(after: Cursor) -> Result<bool, Error>;
     /// The last place of the log that can be read.

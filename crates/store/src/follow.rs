@@ -1,4 +1,4 @@
-//! Following the log: the one reader of everything that wants to hear what is told.
+//! Following the log: the one reader behind every consumer of events.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use crate::port::{Cursor, LoggedEvent};
 use crate::signal::Signal;
 use crate::store::Store;
 
-/// How soon to look again for a row that an open transaction could still come before.
+/// How soon to read again a row that an open transaction could still precede.
 const SOON: Duration = Duration::from_millis(5);
 /// The longest such pause.
 const SOON_MAX: Duration = Duration::from_secs(1);
 
 /// A reader of the log that waits for more.
 ///
-/// *Flow*: it reads after its cursor; if there is nothing, it waits until this process tells
-/// something. *Guarantees*: nothing is skipped, nothing comes twice, and at rest nothing is asked,
-/// but on PostgreSQL, where other processes tell too, one cheap question per
+/// *Flow*: it reads after its cursor; if there is nothing, it waits until this process writes an
+/// event. *Guarantees*: nothing is skipped, nothing comes twice, and while idle nothing is queried,
+/// but on PostgreSQL, where other processes write too, one cheap query per
 /// [`crate::Settings::log_poll`]. *Caveat*: a transaction that stays open anywhere on the server
 /// delays what was told since; until it ends the reader looks again, at most once a second.
 #[derive(Debug)]
@@ -28,12 +28,12 @@ pub struct Follower<'s> {
     written: bool,
 }
 
-/// What a reader of the log hears.
+/// What a reader of the log receives.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct News {
     /// What was told.
     pub told: Vec<LoggedEvent>,
-    /// Whether this process has written something, told or not.
+    /// Whether this process has written something, with or without an event.
     pub written: bool,
 }
 
@@ -74,7 +74,7 @@ impl<'s> Follower<'s> {
 
     /// The next rows, up to so many, as soon as there are any.
     ///
-    /// It may be given up while it waits; nothing is lost by that.
+    /// Cancel-safe: nothing is lost if it is dropped while it waits.
     pub async fn next(&mut self, count: u32) -> Result<Vec<LoggedEvent>, Error> {
         let mut soon = SOON;
         loop {
@@ -89,7 +89,7 @@ impl<'s> Follower<'s> {
                 continue;
             }
             soon = SOON;
-            // Whichever it was, this looks again.
+            // Either way the loop reads again.
             _ = wait(&mut self.signal, self.store.log_poll()).await;
         }
     }

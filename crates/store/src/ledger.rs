@@ -24,7 +24,7 @@ use crate::store::Store;
 /// effect finishes its step, so its commit gives the lease back as well. One with an effect does
 /// not: whether the effect was done is known only afterwards. An item that wants to look again at
 /// once keeps its lease for the next step while there is time. A wake-up during a step is written
-/// like every other, and makes the item due when its lease is given back.
+/// like every other, and makes the item due when its lease is released.
 pub struct LeasedLedger<'s, S> {
     store: &'s Store,
     item: WorkItem,
@@ -83,7 +83,7 @@ impl<'s, S: Clone> LeasedLedger<'s, S> {
         Self { store, item, claim, record, in_time, written, ended }
     }
 
-    /// Gives the lease back, unless the commit did or the item goes on; with which record, then.
+    /// Releases the lease, unless the commit did or another step follows; with which record, then.
     pub async fn finish<R: Copy>(
         &self,
         outcome: &Result<Report<R>, Stopped>,

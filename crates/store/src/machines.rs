@@ -46,7 +46,7 @@ pub enum Acquisition {
 /// Where an event of a machine names the resource that holds it.
 pub const HOLDER: &str = "holder";
 
-/// A shard as everybody sees it.
+/// The public state of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardState {
     /// The shard.
@@ -57,9 +57,9 @@ pub struct ShardState {
     pub lease: Option<(Uuid, Timestamp)>,
     /// Since when nothing new is begun.
     pub paused_at: Option<Timestamp>,
-    /// Since when plans are only told.
+    /// Since when plans are only reported.
     pub dry_run_at: Option<Timestamp>,
-    /// The database's time of this look.
+    /// The database's time of this read.
     pub now: Timestamp,
 }
 
@@ -84,7 +84,7 @@ impl ShardState {
 pub enum Brake {
     /// Beginning anything new.
     Pause,
-    /// Acting upon its plans; they are only told.
+    /// Acting upon its plans; they are only reported.
     DryRun,
 }
 
@@ -108,7 +108,7 @@ pub struct Roll {
     pub next: Option<MachineLifeId>,
 }
 
-/// Which machines are asked for; whatever is not said does not matter.
+/// A filter of machines; a field that is not set matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineQuery {
     /// Of which shard.
@@ -121,7 +121,7 @@ pub struct MachineQuery {
     pub holder: Option<ResourceId>,
     /// Only those that no resource holds and about which there is no dispute.
     pub free: bool,
-    /// Also those that are gone, where no phase is asked for.
+    /// Also those that are gone, if no phase is given.
     pub gone: bool,
 }
 
@@ -136,7 +136,7 @@ pub struct MachineWrite {
     pub next: Machine,
     /// Its names as they shall be.
     pub book: Book,
-    /// What is told.
+    /// Its event.
     pub event: Option<Event>,
 }
 
@@ -187,7 +187,7 @@ pub struct ListedAt {
 /// What a person, or the broker, orders about a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MachineCommand {
-    /// It stands behind a resource from now on, and is no candidate of any plan.
+    /// A resource holds it from now on; it is not a candidate of any plan.
     Hold {
         /// The resource.
         holder: ResourceId,
@@ -214,12 +214,12 @@ pub enum MachineCommand {
     Settle(Settlement),
 }
 
-/// What a cluster needs, told anew and in full.
+/// What a cluster needs: a full roll-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RollUp {
     /// The cluster.
     pub cluster: ClusterId,
-    /// The shard whose machines serve it; for a cluster that was heard before, that one.
+    /// The shard whose machines serve it; for a known cluster, the shard that already does.
     pub shard: ShardId,
     /// Its needs; those that cannot be read stay as they are.
     pub needs: Vec<RawNeed>,
@@ -232,9 +232,9 @@ pub struct Demand {
     pub cluster: ClusterId,
     /// The shard whose machines serve it.
     pub shard: ShardId,
-    /// Grows with everything that was heard, believed or not.
+    /// Grows with every roll-up, accepted or not.
     pub version: Version,
-    /// When the cluster was last heard.
+    /// When the last roll-up of the cluster arrived.
     pub heard_at: Timestamp,
     /// Its needs.
     pub needs: Vec<RawNeed>,
@@ -303,7 +303,7 @@ verbs! {
     ) -> Result<StoredMachine, Error>;
     /// Hears a roll-up: it is judged once, here, and replaces the demand if it is believed.
     fn hear_demand(it: RollUp, audit: Option<audit::Entry>) -> Result<JudgedDemand, Error>;
-    /// Reads which clusters a shard serves, and how often each was heard.
+    /// Reads which clusters a shard serves, and the sequence of each roll-up.
     fn demand_versions(shard: &ShardId) -> Result<Vec<(ClusterId, Version)>, Error>;
     /// Reads what a cluster needs.
     fn demand(cluster: &ClusterId) -> Result<Option<Demand>, Error>;

@@ -1,6 +1,6 @@
 //! The migrations, embedded, and what is refused about a schema.
 //!
-//! The two dialects have the same list; what runs them stands in `sql::migrate`.
+//! The two dialects have the same list; `sql::migrate` runs it.
 
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
@@ -17,7 +17,7 @@ pub struct Migration {
 }
 
 impl Migration {
-    /// What tells this text from another one of the same name.
+    /// The checksum of its text.
     pub(crate) fn checksum(&self) -> Vec<u8> {
         Sha256::digest(self.up).to_vec()
     }
@@ -82,7 +82,7 @@ pub enum Way {
     Up,
     /// Take away the last ones.
     Down(usize),
-    /// Only look.
+    /// Only report the state.
     Stay,
 }
 
@@ -95,7 +95,7 @@ pub struct Step {
     pub up: bool,
 }
 
-/// Whom to tell of every step. All of them are one transaction: until the end nothing has happened.
+/// Called at every step. All steps are one transaction: until its end nothing has happened.
 pub type Progress<'p> = dyn FnMut(Step) + Send + 'p;
 
 /// Why a schema is not touched.
@@ -126,9 +126,9 @@ pub enum Refusal {
         table: String,
     },
     /// There is nothing that could be taken away.
-    #[error("cannot take away \"{asked}\" migrations: there are \"{applied}\"")]
+    #[error("cannot revert {asked} migrations: only {applied} are applied")]
     TooFar {
-        /// How many were asked for.
+        /// How many were requested.
         asked: usize,
         /// How many there are.
         applied: usize,

@@ -1,4 +1,4 @@
-//! Peers at the border: who enrolled, who is heard, and who acknowledged a drain.
+//! Peers as the store keeps them: enrolment, liveness, and acknowledged drains.
 
 use usher_domain::object::id::{PeerId, ProjectId, ResourceId};
 use usher_domain::peers::Peer;
@@ -7,14 +7,14 @@ use usher_kernel::Timestamp;
 use crate::error::Error;
 use crate::store::{Inner, Store, verbs};
 
-/// A peer, and since when it is not heard.
+/// A peer, and since when it is lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerStatus {
     /// The peer.
     pub peer: Peer,
     /// Since when it is lost, if it is.
     pub lost_since: Option<Timestamp>,
-    /// Since when servers are asked to write down who acknowledged that it left.
+    /// Since when servers write down which peers acknowledged that it left.
     pub asked_at: Option<Timestamp>,
     /// The newest snapshot that was written down as acknowledged by it.
     pub acknowledged: u64,
@@ -41,10 +41,10 @@ verbs! {
     /// Reads the peers of a project that are not deregistered, and the database's time if there
     /// are any.
     fn mesh(project: ProjectId) -> Result<(Option<Timestamp>, Vec<PeerStatus>), Error>;
-    /// Writes that a peer fell silent or is heard again and wakes its resource; `false` if that was
+    /// Writes that a peer is lost or live again and wakes its resource; `false` if that was
     /// known.
     fn hear_peer(id: PeerId, heard: bool) -> Result<bool, Error>;
-    /// The projects that a peer is on its way out of.
+    /// The projects with a peer that is being drained.
     fn projects_being_left() -> Result<Vec<ProjectId>, Error>;
     /// Reads the peers of a project that are on their way out.
     fn leaving(project: ProjectId) -> Result<Vec<PeerStatus>, Error>;

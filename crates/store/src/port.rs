@@ -26,7 +26,7 @@ pub struct Installation {
     pub provenance: Provenance,
 }
 
-/// How an installation came to be, as far as its database tells.
+/// How an installation came to be, as far as its database shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provenance {
     /// It is new.

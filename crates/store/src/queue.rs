@@ -18,7 +18,7 @@ pub struct QueueStatus {
     pub reason: Option<String>,
     /// What the last step met, if it was not finished.
     pub trouble: Option<String>,
-    /// The database's time of this look.
+    /// The database's time of this claim.
     pub now: Timestamp,
 }
 

@@ -24,7 +24,7 @@ use crate::worlds::WorldState;
 /// What is known of a resource beside its record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResourceContext {
-    /// The database's time of this look.
+    /// The database's time of this snapshot.
     pub now: Timestamp,
     /// What its ProviderConfig is like.
     pub config: ConfigState,

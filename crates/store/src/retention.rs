@@ -14,7 +14,7 @@ pub struct Retention {
     pub events: Duration,
     /// How many rows one transaction removes at most.
     pub batch: u32,
-    /// How long to rest when there is nothing left to forget.
+    /// How long to wait when there is nothing left to delete.
     pub rest: Duration,
 }
 

@@ -31,7 +31,7 @@ pub struct Settings {
     pub moved: Moved,
     /// The figures of the queue.
     pub pace: Pace,
-    /// How long a request may outlive its driver's lease.
+    /// How long a request may outlive its worker's lease.
     pub request_bound: Duration,
     /// The most connections to PostgreSQL, or readers of SQLite.
     pub connections_max: u32,
@@ -45,8 +45,8 @@ pub struct Settings {
     pub connect_timeout: Duration,
     /// The most writes that one commit carries.
     pub group_max: usize,
-    /// How often a reader of the log of PostgreSQL asks what other processes wrote; what this
-    /// one writes is seen at once. SQLite has no other processes and is not asked.
+    /// How often a reader of the log of PostgreSQL polls for writes of other processes; what this
+    /// one writes is seen at once. SQLite has no other processes and is not polled.
     pub log_poll: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Signals inside one process: something was written, so what waits for it looks again.
+//! Signals inside one process: a write wakes the tasks that wait for it.
 
 use tokio::sync::watch;
 
@@ -70,12 +70,12 @@ impl Signals {
 pub struct Signal(watch::Receiver<u64>);
 
 impl Signal {
-    /// Forgets what came until now. A reader that looks after this misses nothing.
+    /// Clears earlier signals. A reader that reads after this misses nothing.
     pub fn clear(&mut self) {
         self.0.borrow_and_update();
     }
 
-    /// Ends with the next signal; without a store there is none, ever.
+    /// Ends with the next signal; never, if the store is gone.
     pub async fn wait(&mut self) {
         if self.0.changed().await.is_err() {
             std::future::pending::<()>().await;

@@ -1,4 +1,4 @@
-//! Sinks: who is told of the log over HTTP, how far they have come, and who delivers at the moment.
+//! Sinks: receivers of the log over HTTP, their cursors, and the leases of their relays.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::store::{Inner, Store, verbs};
 pub enum Beginning {
     /// With everything that is still kept.
     Oldest,
-    /// With what is told from now on.
+    /// With events from now on.
     Now,
 }
 
@@ -42,22 +42,22 @@ pub struct SinkState {
     pub trouble: Option<String>,
     /// Why nothing is delivered until it is resumed.
     pub parked: Option<Parked>,
-    /// The database's time of this look.
+    /// The database's time of this read.
     pub now: Timestamp,
 }
 
-/// How a round of deliveries ended; the lease is given back with it.
+/// How a round of deliveries ended; the lease is released with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settlement {
     /// Whose round it was, as it was leased.
     pub lease: SinkState,
     /// Everything up to this place was delivered.
     pub cursor: Cursor,
-    /// What the last answer asks for.
+    /// What follows from the last answer.
     pub end: RoundEnd,
 }
 
-/// What the last answer of a round asks for.
+/// What follows from the last answer of a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RoundEnd {
     /// Nothing: everything was taken.

@@ -52,12 +52,12 @@ impl Store {
         Ok(Self { inner })
     }
 
-    /// Brings a schema up or down, or looks where it is.
+    /// Migrates a schema up or down, or reports its state.
     pub async fn migrate(place: &Place, way: Way) -> Result<Status, Error> {
         Self::migrate_telling(place, way, &mut |_| {}).await
     }
 
-    /// As [`Store::migrate`], and tells of every step.
+    /// As [`Store::migrate`], and reports every step.
     pub async fn migrate_telling(
         place: &Place,
         way: Way,
@@ -90,7 +90,7 @@ impl Store {
         self.signals().due()
     }
 
-    /// How many writes this process has asked for.
+    /// How many writes this process has requested.
     pub fn writes(&self) -> u64 {
         match &self.inner {
             Inner::Postgres(port) => port.pool.writes.load(Ordering::Relaxed),
@@ -110,7 +110,7 @@ impl Store {
         self.log_poll().is_some()
     }
 
-    /// How often to look for what other processes wrote, if there can be any.
+    /// How often to poll for writes of other processes, if there can be any.
     pub const fn log_poll(&self) -> Option<Duration> {
         match &self.inner {
             Inner::Postgres(port) => Some(port.settings.log_poll),

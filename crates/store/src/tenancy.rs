@@ -104,9 +104,10 @@ orders! {
     fn create_operator_token(it: OperatorToken) -> Result<(), Error>;
     /// Withdraws an operator's token; the first time counts.
     fn revoke_operator_token(id: OperatorTokenId, at: Timestamp) -> Result<(), Error>;
-    /// Writes how far a peer is on its way out, if it was not moved since.
+    /// Writes the drain stage of a peer, if it was not moved since.
     fn move_peer(before: Peer, after: Peer) -> Result<(), Error>;
-    /// Trips the rail of a pinned world, or opens it and wakes everybody; `false` if it was so.
+    /// Trips the mass-deletion guard of a pinned world, or resets it and wakes every item; `false`
+    /// if it was so.
     fn set_rail(name: String, tripped: bool) -> Result<bool, Error>;
 }
 

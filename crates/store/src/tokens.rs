@@ -19,7 +19,7 @@ verbs! {
     fn token(id: TokenId) -> Result<Option<Token>, Error>;
     /// Reads the tokens of a resource, oldest generation first.
     fn tokens(resource: ResourceId) -> Result<Vec<Token>, Error>;
-    /// Lists tokens after an id, gone ones too, with what redeeming asks of their resources, in one
+    /// Lists tokens after an id, gone ones too, with what redeeming needs of each resource, in one
     /// query.
     fn list_tokens(
         project: Option<ProjectId>, after: Option<TokenId>, count: u32

@@ -11,7 +11,7 @@ use crate::store::{Inner, Store, verbs};
 pub struct WorldState {
     /// What it is, and the highest revision it showed.
     pub pin: Pin,
-    /// Since when its rail is tripped, if it is.
+    /// Since when its mass-deletion guard is tripped, if it is.
     pub tripped_at: Option<Timestamp>,
     /// When it was last reset.
     pub opened_at: Option<Timestamp>,

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_leaves_loses_its_tokens() {
+    fn a_resource_in_teardown_loses_its_tokens() {
         let it = resource(|_| ());
         let expected = Consequences { revoke_tokens: true, ..NOTHING };
         assert_eq!(Consequences::of(&it, &leaving(Phase::Deregistering)), expected);
@@ -127,9 +127,9 @@ mod tests {
         assert_eq!(after(both), [current.ready(NOW).revoke(NOW).unwrap()]);
     }
 
-    /// Red by: a token that stays live because its resource never was on the way out.
+    /// Red by: a token that stays live because its resource was never in teardown.
     #[test]
-    fn whoever_is_given_up_at_once_loses_its_tokens_as_well() {
+    fn a_resource_abandoned_without_teardown_loses_its_tokens() {
         let it = resource(|it| it.phase = Phase::Ready);
         let given_up = it.abandoned(NOW);
         assert!(Consequences::of(&it, &given_up).revoke_tokens, "{given_up:?}");

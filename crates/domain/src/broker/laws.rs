@@ -305,7 +305,7 @@ proptest! {
         let (_, _, effect, _) = decide(&record, &look);
         let standalone = record.state.pinned().role == MeshRole::Standalone;
         let issues = matches!(effect, Some(Effect::IssueToken { .. }));
-        prop_assert!(!standalone || !issues, "it was issued to nobody");
+        prop_assert!(!standalone || !issues, "a standalone resource redeems no token");
         // No node registers without a token: a standalone resource has no peer to wait for.
         if let (Some(Effect::DeleteSubstrate { .. }), false) = (effect, standalone) {
             let left = |peer: &Peer| peer.state == PeerState::Deregistered;

@@ -31,7 +31,7 @@ pub trait Identity: Sized + Clone + PartialEq + fmt::Debug {
 
 /// A text that is no identity.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("cannot read identity \"{text}\"")]
+#[error("identity \"{text}\" does not fit its kind (segments joined by '/'; at most {LENGTH_MAX})")]
 pub struct BadIdentity {
     /// The offending text, shortened.
     pub text: String,
@@ -118,19 +118,19 @@ impl Identified {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Breach {
     /// What was written cannot be read.
-    #[error("cannot read back \"{text}\"")]
+    #[error("identity \"{text}\" was written and cannot be parsed")]
     Unreadable {
         /// What was written.
         text: String,
     },
     /// What was written is read as something else.
-    #[error("cannot tell \"{text}\" from another identity")]
+    #[error("identity \"{text}\" is parsed as another identity")]
     Changed {
         /// What was written.
         text: String,
     },
     /// A text is accepted that no person would write.
-    #[error("cannot write \"{text}\" again as it was read")]
+    #[error("identity \"{text}\" is parsed but written differently")]
     SecondSpelling {
         /// What was read.
         text: String,

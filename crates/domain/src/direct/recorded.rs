@@ -47,17 +47,17 @@ pub struct Recorded {
     identified: Identified,
 }
 
-/// Why a stamp is no record of this object.
+/// Why the recorded identity on an object does not count.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Unbound {
     /// It cannot be read.
-    #[error("cannot read the recorded identity \"{text}\"")]
+    #[error("recorded identity \"{text}\" is not in the format that Usher writes")]
     Malformed {
         /// The offending text, shortened.
         text: String,
     },
     /// It was written for another object or by another installation.
-    #[error("cannot use the recorded identity \"{text}\": it is bound to another object")]
+    #[error("recorded identity \"{text}\" is bound to another object")]
     Foreign {
         /// What it names, shortened.
         text: String,

@@ -10,13 +10,13 @@ use super::reference::BadReference;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
     /// A value breaks an invariant of the row.
-    #[error("cannot accept field \"{what}\"")]
+    #[error("invalid field \"{what}\": it must be {}", accepted(what))]
     InvalidInput {
         /// The offending field.
         what: String,
     },
     /// The metadata of an object is not what an API server writes.
-    #[error("cannot read metadata \"{what}\"")]
+    #[error("field \"{what}\" of the object is missing or of the wrong type")]
     MetadataMalformed {
         /// The offending member.
         what: String,
@@ -27,11 +27,11 @@ pub enum Refusal {
     /// A reference cannot be read.
     #[error(transparent)]
     Reference(#[from] BadReference),
-    /// A stamp is no record of this object.
+    /// The recorded identity on the object does not belong to it.
     #[error(transparent)]
     Stamp(#[from] Unbound),
-    /// Only what is being deleted can be given up.
-    #[error("cannot abandon \"{what}\": its deletion was not asked for")]
+    /// Only an object that is being deleted can be abandoned.
+    #[error("cannot abandon \"{what}\": its deletion was not requested")]
     NotLeaving {
         /// The object.
         what: String,
@@ -59,6 +59,24 @@ impl Refusal {
     }
 }
 
+/// What a field of a row must be.
+fn accepted(field: &str) -> &'static str {
+    match field {
+        "namespace" => "a DNS label",
+        "name" => "a DNS subdomain",
+        "uid" | "kind" => "non-empty",
+        "installation" => "a UUID other than zero",
+        "generation" | "attempt" => "at least 1",
+        "created_at" => "a time other than zero",
+        "updated_at" | "phase_since" => "at or after created_at",
+        "deletion_seen_at" => "set exactly in Deleting and Deleted",
+        "asked_at" => "absent before Deleting",
+        "outcome" => "set in Deleted and absent before Deleting",
+        "orphan" => "the record that the outcome needs, or absent",
+        _ => "valid",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,31 +85,35 @@ mod tests {
     fn codes_and_words_are_the_contract() {
         let what = || String::from("x");
         let cases = [
-            (Refusal::InvalidInput { what: what() }, "invalid_input", "cannot accept field \"x\""),
+            (
+                Refusal::InvalidInput { what: "name".to_owned() },
+                "invalid_input",
+                "invalid field \"name\": it must be a DNS subdomain",
+            ),
             (
                 Refusal::MetadataMalformed { what: what() },
                 "metadata_malformed",
-                "cannot read metadata \"x\"",
+                "field \"x\" of the object is missing or of the wrong type",
             ),
             (
                 BadIdentity { text: what() }.into(),
                 "identity_malformed",
-                "cannot read identity \"x\"",
+                "identity \"x\" does not fit its kind (segments joined by '/'; at most 1024)",
             ),
             (
                 BadReference::Empty.into(),
                 "reference_empty",
-                "cannot read reference: it names nothing",
+                "reference has neither \"external\" nor \"name\"",
             ),
             (
                 Unbound::Foreign { text: what() }.into(),
                 "identity_foreign",
-                "cannot use the recorded identity \"x\": it is bound to another object",
+                "recorded identity \"x\" is bound to another object",
             ),
             (
                 Refusal::NotLeaving { what: what() },
                 "not_leaving",
-                "cannot abandon \"x\": its deletion was not asked for",
+                "cannot abandon \"x\": its deletion was not requested",
             ),
             (
                 Refusal::ReasonRequired { what: what() },

@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn a_refusal_says_what_was_to_be_named() {
         let refusal = "a\nb".parse::<ShardId>().unwrap_err();
-        assert_eq!(refusal.to_string(), "shard name \"a\u{fffd}b\" is invalid");
+        assert!(refusal.to_string().starts_with("shard name \"a\u{fffd}b\" is not 1 to 253"));
     }
 
     proptest! {

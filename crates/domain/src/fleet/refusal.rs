@@ -2,11 +2,15 @@
 
 use thiserror::Error;
 
+use super::ident::LENGTH_MAX;
+
 /// Why a record, a need, a row or a command is refused. Each code has a page.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// A text that cannot name anything.
-    #[error("{what} name \"{text}\" is invalid")]
+    /// An invalid name.
+    #[error(
+        "{what} name \"{text}\" is not 1 to {LENGTH_MAX} visible characters without outer blanks"
+    )]
     Name {
         /// What was to be named.
         what: &'static str,
@@ -14,54 +18,54 @@ pub enum Refusal {
         text: String,
     },
     /// A state that does not exist, or that contradicts the rest of the record.
-    #[error("machine state \"{text}\" is invalid")]
+    #[error("machine state \"{text}\" is not one of 1 (Speculative) to 8 (Failed)")]
     MachineState {
         /// The offending state.
         text: String,
     },
-    /// A host that is missing, or there although it cannot be.
+    /// A host that is missing, or present in a state without one.
     #[error("host \"{text}\" does not fit the state of the machine")]
     MachineHost {
         /// The host, or nothing.
         text: String,
     },
-    /// A cluster that is missing, or there although it cannot be.
+    /// A cluster that is missing, or present in a state without one.
     #[error("cluster \"{text}\" does not fit the state of the machine")]
     MachineBinding {
         /// The cluster, or nothing.
         text: String,
     },
-    /// A field that must be there or is too long.
+    /// A field that is missing or too long.
     #[error("field \"{what}\" of the machine is missing or too long")]
     MachineField {
         /// The field.
         what: &'static str,
     },
-    /// A quantity that is none, is negative, or is beyond all measure.
+    /// A quantity that cannot be parsed, is negative, or is too large.
     #[error("quantity \"{text}\" is not a Kubernetes quantity such as 500m, 2 or 4Gi")]
     Quantity {
         /// The offending text, shortened.
         text: String,
     },
-    /// A price that is none.
+    /// A price that is negative or not finite.
     #[error("price \"{text}\" is not a finite number of at least 0")]
     Price {
         /// The offending figure.
         text: String,
     },
-    /// A probability outside of nothing and certainty.
+    /// A probability outside of 0 and 1.
     #[error("interruption probability \"{text}\" is not within 0 and 1")]
     Probability {
         /// The offending figure.
         text: String,
     },
-    /// A penalty that is none.
+    /// A penalty outside of its buckets.
     #[error("penalty \"{text}\" is not a bucket within 0 and 27")]
     Penalty {
         /// The offending figure.
         text: String,
     },
-    /// A requirement that cannot be asked for.
+    /// A requirement with an invalid key, operator or values.
     #[error(
         "requirement \"{text}\" is not a label key with In, NotIn (values) or Exists, DoesNotExist"
     )]
@@ -81,7 +85,7 @@ pub enum Refusal {
         /// The key that it would be spread over.
         text: String,
     },
-    /// A need for nothing.
+    /// A need without resources.
     #[error("the need asks for no resources")]
     NeedEmpty,
     /// A roll-up with more needs than are kept.
@@ -93,7 +97,7 @@ pub enum Refusal {
         max: usize,
     },
     /// A stored row breaks the rules of the machine.
-    #[error("invalid {what}")]
+    #[error("field \"{what}\" of the machine row is empty or does not fit its phase")]
     InvalidInput {
         /// The offending field.
         what: &'static str,
@@ -104,14 +108,14 @@ pub enum Refusal {
         /// The machine.
         what: String,
     },
-    /// The machine is not held by the resource that lets it go.
+    /// The machine is not held by the resource that releases it.
     #[error("machine \"{what}\" is not held by this resource")]
     MachineNotHeld {
         /// The machine.
         what: String,
     },
-    /// The machine is in use, broken or on its way.
-    #[error("machine \"{what}\" is \"{phase}\"")]
+    /// The machine is in use, failed or in a transitional phase.
+    #[error("machine \"{what}\" is \"{phase}\" and cannot be held")]
     MachineBusy {
         /// The machine.
         what: String,
@@ -185,8 +189,8 @@ mod tests {
 
     /// What each of them says.
     const WORDS: [&str; 19] = [
-        "shard name \"x\" is invalid",
-        "machine state \"x\" is invalid",
+        "shard name \"x\" is not 1 to 253 visible characters without outer blanks",
+        "machine state \"x\" is not one of 1 (Speculative) to 8 (Failed)",
         "host \"x\" does not fit the state of the machine",
         "cluster \"x\" does not fit the state of the machine",
         "field \"zone\" of the machine is missing or too long",
@@ -199,10 +203,10 @@ mod tests {
         "spreading over \"x\" is not supported",
         "the need asks for no resources",
         "2 needs of one cluster are more than 1",
-        "invalid order",
+        "field \"order\" of the machine row is empty or does not fit its phase",
         "machine \"x\" is held",
         "machine \"x\" is not held by this resource",
-        "machine \"x\" is \"Idle\"",
+        "machine \"x\" is \"Idle\" and cannot be held",
         "the binding of machine \"x\" is not in dispute",
     ];
 

@@ -3,110 +3,111 @@
 use thiserror::Error;
 
 use super::reference::ObjectKey;
+use crate::object::name::USAGE_API_VERSION;
 
 /// Why a Usage, a command or a request is refused. The wire code is [`Refusal::code`]; each has a
 /// page.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// Not a Usage of ours.
-    #[error("cannot read usage: \"{what}\" is none")]
+    /// The document is of another kind.
+    #[error("\"{what}\" is not a Usage or ClusterUsage of {USAGE_API_VERSION}")]
     NotAUsage {
         /// What it says it is, shortened.
         what: String,
     },
     /// A field is missing.
-    #[error("cannot read usage: \"{field}\" is missing")]
+    #[error("usage field \"{field}\" is missing")]
     FieldMissing {
-        /// Where it should stand.
+        /// Its path.
         field: &'static str,
     },
-    /// A field is there and cannot be used.
-    #[error("cannot read usage: \"{field}\" says \"{text}\"")]
+    /// A field has an invalid value.
+    #[error("usage field \"{field}\" is \"{text}\" and not {}", accepted(field))]
     FieldInvalid {
-        /// Where it stands.
+        /// Its path.
         field: &'static str,
-        /// What it says, shortened.
+        /// Its value, shortened.
         text: String,
     },
     /// A list is longer than its bound.
-    #[error("cannot read usage: \"{field}\" has more than {max} entries")]
+    #[error("usage field \"{field}\" has more than {max} entries")]
     TooMany {
-        /// Where it stands.
+        /// Its path.
         field: &'static str,
         /// The bound.
         max: usize,
     },
     /// A reference has neither a name nor a selector, or both.
-    #[error("cannot read usage: \"{field}\" needs either a name or a selector")]
+    #[error("usage field \"{field}\" needs either resourceRef or resourceSelector")]
     ReferenceAmbiguous {
         /// Which reference.
         field: &'static str,
     },
     /// A selector would match every object of its kind.
-    #[error("cannot read usage: the selector of \"{field}\" is empty")]
+    #[error("the selector of usage field \"{field}\" is empty and would match every object")]
     SelectorEmpty {
         /// Which reference.
         field: &'static str,
     },
     /// Neither a user nor a reason is given.
-    #[error("cannot accept usage without \"by\" or \"reason\"")]
+    #[error("usage has neither \"spec.by\" nor \"spec.reason\"")]
     PurposeMissing,
     /// The kind is not served, so its scope is not known.
-    #[error("cannot protect or follow \"{kind}\": the kind is not served")]
+    #[error("kind \"{kind}\" is not served by the API server")]
     KindUnknown {
         /// The kind, shortened.
         kind: String,
     },
     /// Objects of this kind cannot be protected by admission, or not by a Usage.
-    #[error("cannot use \"{kind}\" in a usage")]
+    #[error("kind \"{kind}\" is not supported in a usage")]
     KindUnsupported {
         /// The kind, shortened.
         kind: String,
     },
-    /// A namespaced Usage speaks of something beside all namespaces.
-    #[error("cannot protect \"{kind}\" from a namespace: use a ClusterUsage")]
+    /// A namespaced Usage names a cluster-scoped kind.
+    #[error("kind \"{kind}\" is cluster-scoped: protect it with a ClusterUsage")]
     ScopeUnsupported {
         /// The kind, shortened.
         kind: String,
     },
-    /// A ClusterUsage does not say in which namespace.
-    #[error("cannot accept usage: \"{field}\" needs a namespace")]
+    /// A ClusterUsage gives no namespace for a namespaced kind.
+    #[error("usage field \"{field}\" needs a namespace: its kind is namespaced")]
     NamespaceMissing {
         /// Which reference.
         field: &'static str,
     },
-    /// Something beside all namespaces is said to be in one.
-    #[error("cannot accept usage: \"{field}\" is in no namespace")]
+    /// A cluster-scoped kind is given a namespace.
+    #[error("usage field \"{field}\" has a namespace: its kind is cluster-scoped")]
     NamespaceSuperfluous {
         /// Which reference.
         field: &'static str,
     },
-    /// The user lives in another namespace.
-    #[error("cannot accept usage: its user is in namespace \"{namespace}\"")]
+    /// The user is in another namespace.
+    #[error("\"spec.by\" is in namespace \"{namespace}\" and not in the one of the usage")]
     UserElsewhere {
         /// Where.
         namespace: String,
     },
-    /// Something in another namespace would be protected for a reason alone.
-    #[error("cannot protect what is in namespace \"{namespace}\" without \"by\"")]
+    /// An object in another namespace would be protected for a reason alone.
+    #[error("protecting an object in namespace \"{namespace}\" needs \"spec.by\"")]
     UserRequired {
         /// Where.
         namespace: String,
     },
     /// The other namespace does not consent.
-    #[error("cannot protect what is in namespace \"{namespace}\": it does not consent")]
+    #[error("namespace \"{namespace}\" does not consent to usages from this namespace")]
     ConsentMissing {
         /// Where.
         namespace: String,
     },
     /// An object would use itself.
-    #[error("cannot accept usage: \"{object}\" would use itself")]
+    #[error("object \"{object}\" cannot use itself")]
     UsesItself {
         /// Which.
         object: String,
     },
-    /// The Usage would close a circle in which nothing could ever go.
-    #[error("cannot accept usage: it would close the circle {circle}")]
+    /// The Usage would close a cycle in which no object could ever be deleted.
+    #[error("usage would close the cycle {circle}")]
     Circle {
         /// The objects on it, in order.
         circle: String,
@@ -117,20 +118,20 @@ pub enum Refusal {
         /// Which.
         object: String,
     },
-    /// The namespace holds objects that are in use, or lives that go on.
-    #[error("cannot delete namespace \"{namespace}\": what is in it is in use")]
+    /// The namespace contains objects that are in use, or resources that are not torn down.
+    #[error("cannot delete namespace \"{namespace}\": objects in it are in use")]
     NamespaceInUse {
         /// Which.
         namespace: String,
     },
-    /// The mark would be taken off an object that is in use.
-    #[error("cannot take the mark off \"{object}\": it is in use")]
+    /// The mark would be removed from an object that is in use.
+    #[error("cannot remove the mark from \"{object}\": it is in use")]
     MarkInUse {
         /// Which.
         object: String,
     },
     /// No such deletion is recorded.
-    #[error("cannot find a recorded deletion of \"{uid}\"")]
+    #[error("recorded deletion of \"{uid}\" not found")]
     AttemptNotFound {
         /// The object, shortened.
         uid: String,
@@ -178,6 +179,23 @@ impl Refusal {
     }
 }
 
+/// What a field of a Usage must be, by the last part of its path.
+fn accepted(field: &str) -> &'static str {
+    match field.rsplit('.').next() {
+        Some("apiVersion") => "version or group/version",
+        Some("kind") => "a kind (letters and digits, first a letter; at most 63)",
+        Some("name") => "the name of an object (no '/' and '%'; at most 253)",
+        Some("namespace") => "a DNS label that fits the scope of the usage",
+        Some("matchLabels") => "an object of label keys and label values",
+        Some("matchExpressions") => "a list of label requirements (key, operator, values)",
+        Some("resourceSelector") => "an object (selection: First or All)",
+        Some("reason") => "a string of at most 1024 characters",
+        Some("resolve") => "Once or Always",
+        Some("replayDeletion") => "true or false",
+        _ => "an object",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,109 +210,113 @@ mod tests {
     fn of_a_document() -> Vec<Case> {
         let field = "spec.of";
         vec![
-            (Refusal::NotAUsage { what: x() }, "usage_kind", "cannot read usage: \"x\" is none"),
+            (
+                Refusal::NotAUsage { what: x() },
+                "usage_kind",
+                "\"x\" is not a Usage or ClusterUsage of protection.usher.dev/v1alpha1",
+            ),
             (
                 Refusal::FieldMissing { field },
                 "usage_field_missing",
-                "cannot read usage: \"spec.of\" is missing",
+                "usage field \"spec.of\" is missing",
             ),
             (
                 Refusal::FieldInvalid { field, text: x() },
                 "usage_field_invalid",
-                "cannot read usage: \"spec.of\" says \"x\"",
+                "usage field \"spec.of\" is \"x\" and not an object",
             ),
             (
                 Refusal::TooMany { field, max: 3 },
                 "usage_too_many",
-                "cannot read usage: \"spec.of\" has more than 3 entries",
+                "usage field \"spec.of\" has more than 3 entries",
             ),
             (
                 Refusal::ReferenceAmbiguous { field },
                 "usage_reference_ambiguous",
-                "cannot read usage: \"spec.of\" needs either a name or a selector",
+                "usage field \"spec.of\" needs either resourceRef or resourceSelector",
             ),
             (
                 Refusal::SelectorEmpty { field },
                 "usage_selector_empty",
-                "cannot read usage: the selector of \"spec.of\" is empty",
+                "the selector of usage field \"spec.of\" is empty and would match every object",
             ),
             (
                 Refusal::PurposeMissing,
                 "usage_purpose_missing",
-                "cannot accept usage without \"by\" or \"reason\"",
+                "usage has neither \"spec.by\" nor \"spec.reason\"",
             ),
             (
                 Refusal::KindUnknown { kind: x() },
                 "usage_kind_unknown",
-                "cannot protect or follow \"x\": the kind is not served",
+                "kind \"x\" is not served by the API server",
             ),
             (
                 Refusal::KindUnsupported { kind: x() },
                 "usage_kind_unsupported",
-                "cannot use \"x\" in a usage",
+                "kind \"x\" is not supported in a usage",
             ),
             (
                 Refusal::ScopeUnsupported { kind: x() },
                 "usage_scope_unsupported",
-                "cannot protect \"x\" from a namespace: use a ClusterUsage",
+                "kind \"x\" is cluster-scoped: protect it with a ClusterUsage",
             ),
         ]
     }
 
-    /// Refusals of what is meant by it, and of what is asked later.
+    /// Refusals of its meaning, and of later requests.
     fn of_a_request() -> Vec<Case> {
         let field = "spec.of";
         vec![
             (
                 Refusal::NamespaceMissing { field },
                 "usage_namespace_missing",
-                "cannot accept usage: \"spec.of\" needs a namespace",
+                "usage field \"spec.of\" needs a namespace: its kind is namespaced",
             ),
             (
                 Refusal::NamespaceSuperfluous { field },
                 "usage_namespace_superfluous",
-                "cannot accept usage: \"spec.of\" is in no namespace",
+                "usage field \"spec.of\" has a namespace: its kind is cluster-scoped",
             ),
             (
                 Refusal::UserElsewhere { namespace: x() },
                 "usage_user_elsewhere",
-                "cannot accept usage: its user is in namespace \"x\"",
+                "\"spec.by\" is in namespace \"x\" and not in the one of the usage",
             ),
             (
                 Refusal::UserRequired { namespace: x() },
                 "usage_user_required",
-                "cannot protect what is in namespace \"x\" without \"by\"",
+                "protecting an object in namespace \"x\" needs \"spec.by\"",
             ),
             (
                 Refusal::ConsentMissing { namespace: x() },
                 "usage_consent_missing",
-                "cannot protect what is in namespace \"x\": it does not consent",
+                "namespace \"x\" does not consent to usages from this namespace",
             ),
             (
                 Refusal::UsesItself { object: x() },
                 "usage_uses_itself",
-                "cannot accept usage: \"x\" would use itself",
+                "object \"x\" cannot use itself",
             ),
             (
                 Refusal::Circle { circle: x() },
                 "usage_circle",
-                "cannot accept usage: it would close the circle x",
+                "usage would close the cycle x",
             ),
             (Refusal::InUse { object: x() }, "in_use", "cannot delete \"x\": it is in use"),
             (
                 Refusal::NamespaceInUse { namespace: x() },
                 "namespace_in_use",
-                "cannot delete namespace \"x\": what is in it is in use",
+                "cannot delete namespace \"x\": objects in it are in use",
             ),
             (
                 Refusal::MarkInUse { object: x() },
                 "mark_in_use",
-                "cannot take the mark off \"x\": it is in use",
+                "cannot remove the mark from \"x\": it is in use",
             ),
             (
                 Refusal::AttemptNotFound { uid: x() },
                 "attempt_not_found",
-                "cannot find a recorded deletion of \"x\"",
+                "recorded deletion of \"x\" not found",
             ),
             (
                 Refusal::ReplayBegun { uid: x() },

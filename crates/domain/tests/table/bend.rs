@@ -1,4 +1,4 @@
-//! Bends copies of a table and demands that the walk tells: a checker that cannot fail is none.
+//! Breaks copies of a table and expects the walk to report each: a check must be able to fail.
 //!
 //! Every row is changed in each field, deleted and doubled, and every box of it is widened in each
 //! fact that it narrows. The walk then looks only at the cells in question, up to the first wrong
@@ -9,7 +9,7 @@ use crate::report::grouped;
 use crate::shape::{Machine, Shape};
 use crate::walk::{self, Kind};
 
-/// How many copies were bent in each way.
+/// How many copies were broken in each way.
 #[derive(Default)]
 struct Bent {
     changed: u64,
@@ -18,7 +18,7 @@ struct Bent {
     widened: u64,
 }
 
-/// Bends every row in every way.
+/// Breaks every row in every way.
 pub(crate) fn check<C: Copy>(machine: &Machine<C>, table: &Table) -> Result<String, String> {
     let mut bent = Bent::default();
     for (index, row) in table.rows.iter().enumerate() {
@@ -32,7 +32,7 @@ pub(crate) fn check<C: Copy>(machine: &Machine<C>, table: &Table) -> Result<Stri
     }
     let Bent { changed, deleted, doubled, widened } = bent;
     if [changed, deleted, doubled, widened].contains(&0) {
-        return Err("nothing was bent".to_owned());
+        return Err("no row was broken".to_owned());
     }
     Ok(format!(
         "each of {} bent copies is told \
@@ -51,7 +51,7 @@ struct Bender<'a, C> {
 }
 
 impl<C: Copy> Bender<'_, C> {
-    /// Says another word in each field of the row's answer, or none behind the last.
+    /// Puts another word into each field of the row's answer, and none after the last word.
     fn change(&self, masks: &[u32]) -> Result<u64, String> {
         let Shape { fields, .. } = &self.machine.shape;
         let cell: Vec<usize> = masks.iter().map(|set| set.trailing_zeros() as usize).collect();
@@ -110,7 +110,7 @@ impl<C: Copy> Bender<'_, C> {
         &self.table.rows[self.index]
     }
 
-    /// Walks the cells in question and demands a finding that names the rows.
+    /// Walks the cells in question and expects a finding that names the rows.
     fn expect(
         &self,
         table: &Table,
@@ -125,6 +125,6 @@ impl<C: Copy> Bender<'_, C> {
         if told {
             return Ok(());
         }
-        Err(format!("line {}: bent to be {kind:?}, but found was {found:?}", self.row().line))
+        Err(format!("line {}: broken to be {kind:?}, but found was {found:?}", self.row().line))
     }
 }

@@ -1,4 +1,4 @@
-//! The broker's life: its facts, its answer, and where its rules stand.
+//! The provisioned resource: its facts, its answer, and which function holds its rules.
 
 use usher_domain::blueprint::MeshRole;
 use usher_domain::broker::facts::{
@@ -14,7 +14,7 @@ use usher_kernel::{Requeue, Visibility};
 use crate::laws;
 use crate::shape::{Absent, Judgement, Machine, Origin, Outcome, words};
 
-/// One cell: what the rules are asked.
+/// One cell: the input of the rules.
 #[derive(Clone, Copy)]
 pub(crate) struct Cell {
     /// The row's own facts.

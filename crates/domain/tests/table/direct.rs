@@ -1,4 +1,4 @@
-//! The direct resource's life: its facts, its answer, its laws, and where its rules stand.
+//! The direct resource: its facts, its answer, its laws, and which function holds its rules.
 
 use usher_domain::direct::facts::{
     Asked, Cloud, Ended, Facts, Hold, Identity, Object, Operation, Policy, Quiet, Refs, RowFacts,
@@ -14,7 +14,7 @@ use usher_kernel::Requeue;
 use crate::shape::{Absent, Judgement, Machine, Origin, Outcome as Said, words};
 use crate::told::{self, Case};
 
-/// One cell: what the rules are asked.
+/// One cell: the input of the rules.
 #[derive(Clone, Copy)]
 pub(crate) struct Cell {
     row: RowFacts,
@@ -88,24 +88,24 @@ fn outcome(verdict: Verdict) -> Said {
 }
 
 const QUIET_EVENT: &str = "a verdict with an event has no effect";
-const TOLD: &str = "an event is told exactly when the phase becomes Ready, Deleting or Deleted";
-const NO_WAY_BACK: &str = "nobody comes back from Deleting but to Deleted, and from there not";
-const RELEASE: &str = "the finalizer goes only when the end is on record";
-const ABSENCE: &str = "an end by absence needs an answer, or a ledger that never sent anything";
-const ORPHAN: &str = "an orphan is let go by policy only, or when the object is out of our hands";
+const TOLD: &str = "an event is emitted exactly when the phase becomes Ready, Deleting or Deleted";
+const NO_WAY_BACK: &str = "Deleting is followed only by Deleted, and Deleted by nothing";
+const RELEASE: &str = "the finalizer is removed only when the end is recorded";
+const ABSENCE: &str = "an end by absence needs an answer, or a ledger without any request sent";
+const ORPHAN: &str = "an orphan is left by policy only, or when our finalizer is off the object";
 const DELETES: &str =
-    "only what was seen, is ours and is not wanted is asked to go, once on record";
-const UNGUARDED: &str = "nothing is done to what somebody holds or whose policy is unreadable";
-const ABANDONED: &str = "whoever abandons touches nothing and waits for nothing";
-const COPY: &str = "a copy and what is given up never act on the cloud";
-const AHEAD: &str = "nothing is created before its identity is on record and on the object";
-const PARENTLESS: &str = "whose identity is on record is never held by a reference to leave";
-const SETTLED: &str = "nothing ends by absence while something of ours may be on its way";
+    "only what was seen, is ours and is not wanted is deleted, once that is recorded";
+const UNGUARDED: &str = "nothing is done to an object that is held or whose policy is unreadable";
+const ABANDONED: &str = "an abandoned resource touches nothing and waits for nothing";
+const COPY: &str = "a copy and an abandoned resource never act on the cloud";
+const AHEAD: &str = "nothing is created before its identity is in the record and on the object";
+const PARENTLESS: &str = "a reference never blocks the teardown of a recorded identity";
+const SETTLED: &str = "nothing ends by absence while a request of ours may be in flight";
 const NEVER: &str = "the requeue is Never only in Deleted";
-const TIMED: &str = "an incomplete snapshot is never waited on without a timer";
+const TIMED: &str = "an incomplete snapshot is never requeued without a timer";
 const OPERATION: &str = "nothing ends for good while an operation is unknown";
 
-/// The laws, in the order in which [`broken`] asks for them.
+/// The laws, in the order in which [`broken`] checks them.
 const LAWS: [&str; 16] = [
     QUIET_EVENT,
     TOLD,
@@ -230,7 +230,7 @@ fn is_settled(Cell { row, seen }: Cell) -> bool {
     row.identity == Identity::None || (still && row.quiet == Quiet::Yes)
 }
 
-/// Breaks each law, in a cell where nothing else is wrong, and demands to be told which.
+/// Breaks each law in a cell where nothing else is wrong, and expects that law to be reported.
 pub(crate) fn check() -> Result<String, String> {
     told::check("direct", &LAWS, &cases(), |cell, verdict| broken(*cell, *verdict))
 }
@@ -301,7 +301,7 @@ fn ends() -> Vec<(&'static str, Cell, Verdict)> {
     ]
 }
 
-/// A row on its way out whose cloud object is gone.
+/// A row in teardown whose cloud object is gone.
 fn leaving(bend: impl FnOnce(&mut Cell)) -> Cell {
     let mut cell = START;
     cell.row.phase = Phase::Deleting;

@@ -1,4 +1,4 @@
-//! The reader of tables is handed broken ones and demanded to say where and why.
+//! The parser refuses broken tables and reports the line and the problem.
 
 use crate::parse::parse;
 use crate::refusal::{Problem, Refusal};
@@ -79,7 +79,7 @@ pub(crate) fn check() -> Result<String, String> {
         let due = Refusal { line: *line, problem: problem.clone() };
         if told.as_ref() != Some(&due) {
             let told = told.map_or_else(|| "nothing".to_owned(), |told| told.to_string());
-            return Err(format!("line {replaced} as \"{by}\": due: {due}; told: {told}"));
+            return Err(format!("line {replaced} as \"{by}\": expected: {due}; reported: {told}"));
         }
     }
     Ok(format!("table format: each of {} broken tables is refused by line", cases.len()))

@@ -12,18 +12,18 @@ use crate::broker::{Cell, START};
 use crate::told::{self, Case};
 
 const QUIET_EVENT: &str = "a verdict with an event has no effect";
-const NODE_FIRST: &str = "the substrate is not deleted before its node is known to be out";
-const UNGUARDED: &str = "the substrate is not deleted while anybody may guard it";
+const NODE_FIRST: &str = "the substrate is not deleted before its node is known to have left";
+const UNGUARDED: &str = "the substrate is not deleted while a Usage may guard it";
 const RECORDED: &str = "the substrate is not deleted before what it composed is recorded";
-const TOLD: &str = "an event is told exactly when the phase becomes Ready, Failed or Deleted";
+const TOLD: &str = "an event is emitted exactly when the phase becomes Ready, Failed or Deleted";
 const NOTHING_LEFT: &str = "Deleted needs every part known to be gone and every row settled";
-const INTENT_WINS: &str = "where deletion was asked for, the phase is one of teardown";
+const INTENT_WINS: &str = "where deletion was requested, the phase is one of teardown";
 const NEVER: &str = "the requeue is Never exactly in Deleted";
 const ON_CHANGE: &str = "only Ready and Failed wait without a timer";
-const TIMED: &str = "an incomplete snapshot is never waited on without a timer";
-const REBUILT: &str = "in a rebuilt cluster nothing is done but to deregister the node";
+const TIMED: &str = "an incomplete snapshot is never requeued without a timer";
+const REBUILT: &str = "in a rebuilt cluster the only effect is to deregister the node";
 
-/// The laws, in the order in which [`broken`] asks for them.
+/// The laws, in the order in which [`broken`] checks them.
 const LAWS: [&str; 11] = [
     QUIET_EVENT,
     NODE_FIRST,
@@ -97,7 +97,7 @@ fn is_harmless(effect: Option<EffectKind>) -> bool {
     matches!(effect, None | Some(EffectKind::DeregisterNode))
 }
 
-/// Breaks each law once, in a cell where nothing else is wrong, and demands to be told which.
+/// Breaks each law in a cell where nothing else is wrong, and expects that law to be reported.
 pub(crate) fn check() -> Result<String, String> {
     told::check("broker", &LAWS, &cases(), |cell, verdict| broken(cell, *verdict))
 }
@@ -145,7 +145,7 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
     cases
 }
 
-/// A row on its way out, and what is seen of it.
+/// A row in teardown, and what is observed of it.
 fn with_seen(bend: impl FnOnce(&mut Facts)) -> Cell {
     gone(|cell| bend(&mut cell.seen))
 }

@@ -1,4 +1,4 @@
-//! The machine's life: its facts, its answer, its laws, and where its rules stand.
+//! The machine: its facts, its answer, its laws, and which function holds its rules.
 
 use usher_domain::fleet::facts::{
     Bound, Facts, Hold, Order, Pace, Reported, Restriction, RowFacts, Want,
@@ -12,7 +12,7 @@ use usher_kernel::Requeue;
 use crate::shape::{Absent, Judgement, Machine, Origin, Outcome, words};
 use crate::told::{self, Case};
 
-/// One cell: what the rules are asked.
+/// One cell: the input of the rules.
 #[derive(Clone, Copy)]
 pub(crate) struct Cell {
     row: RowFacts,
@@ -31,7 +31,7 @@ const START: Cell = Cell {
     seen: Facts { restriction: Restriction::None, report: Reported::Idle, binding: Bound::None },
 };
 
-/// The machine's machine.
+/// The table's shape and the rules behind it.
 pub(crate) fn machine() -> Machine<Cell> {
     Machine::new("machine", START, |cell| judge(*cell))
         .fact(Origin::Row, "phase", words!(Phase), |c, v| c.row.phase = Phase::ALL[v])
@@ -83,23 +83,23 @@ fn change(row: RowFacts, verdict: Verdict) -> RecordChange {
 }
 
 const QUIET_EVENT: &str = "a verdict with an event has no effect";
-const RECORDED: &str = "only a recorded order is sent, and by the look that counts";
-const CLEARED: &str = "a binding is cleared by the arrival in an unbound phase and by nothing else";
+const RECORDED: &str = "only a recorded order is sent, and it is then recorded as sent";
+const CLEARED: &str = "a binding is cleared only on arrival in an unbound phase";
 const KEPT: &str = "no bound machine becomes unbound but by clearing or taking back";
-const TOLD: &str = "an event is told exactly when the phase or the dispute changes";
+const TOLD: &str = "an event is emitted exactly when the phase or the dispute changes";
 const GONE: &str = "only an answer about this very machine, that nothing holds, ends it";
 const SILENT: &str = "an answer that does not count changes nothing";
-const DISPUTED: &str = "nothing is ordered while another cluster is named";
+const DISPUTED: &str = "nothing is ordered while the provider names another cluster";
 const PAUSED: &str = "nothing new is begun while paused";
 const HELD: &str =
     "a failed machine that a resource holds is not given back before the resource says so";
-const WANTED: &str = "a bound machine is asked to leave only if it is not wanted where it is";
+const WANTED: &str = "a bound machine is drained only if it is not wanted where it is";
 const EDGES: &str =
     "a crossing is an edge of the reference, or its reason names how it leaves the reference";
 const NEVER: &str =
     "the requeue is Never exactly in Gone, and passing phases do not wait for a change";
 
-/// The laws, in the order in which [`broken`] asks for them.
+/// The laws, in the order in which [`broken`] checks them.
 const LAWS: [&str; 13] = [
     QUIET_EVENT,
     RECORDED,
@@ -171,7 +171,7 @@ const fn leaves_the_reference(reason: Reason) -> bool {
     )
 }
 
-/// Breaks each law, in a cell where nothing else is wrong, and demands to be told which.
+/// Breaks each law in a cell where nothing else is wrong, and expects that law to be reported.
 pub(crate) fn check() -> Result<String, String> {
     told::check("machine", &LAWS, &cases(), |cell, verdict| broken(*cell, *verdict))
 }

@@ -68,9 +68,9 @@ fn outcome(verdict: Verdict) -> Outcome {
 }
 
 const COMMITTED: &str = "nothing that was not leaving by itself goes before the row says so";
-const STICKY: &str = "whoever leaves comes back only with a new generation, all rows settled";
+const STICKY: &str = "Leaving ends only in a new generation, with all rows settled";
 const REBUILT: &str = "in a rebuilt cluster nothing is done";
-const UNKNOWN: &str = "nothing is done to an object that nobody knows";
+const UNKNOWN: &str = "nothing is done to an unknown object";
 const QUIET: &str = "the anchor of what leaves stays until all is quiet and every object is gone";
 const COMPLETE: &str = "only what is complete becomes Ready";
 const TIMED: &str = "an incomplete snapshot is never waited on without a timer";

@@ -1,4 +1,4 @@
-//! A recorded deletion: its facts, its answer, and where its rules stand.
+//! A recorded deletion: its facts, its answer, and which function holds its rules.
 
 use usher_domain::usage::attempt::Outcome as End;
 use usher_domain::usage::facts::Attempt;

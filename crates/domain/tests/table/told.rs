@@ -1,9 +1,9 @@
-//! Whether laws can be broken, and say so.
+//! Checks that every law can be broken and is then reported.
 
 /// A law, and a cell and a verdict that break it and no earlier one.
 pub(crate) type Case<C, V> = (&'static str, C, V);
 
-/// Breaks each law, in a cell where nothing else is wrong, and demands to be told which.
+/// Breaks each law in a cell where nothing else is wrong, and expects that law to be reported.
 pub(crate) fn check<C, V>(
     name: &str,
     laws: &[&'static str],
@@ -11,14 +11,14 @@ pub(crate) fn check<C, V>(
     broken: impl Fn(&C, &V) -> Option<&'static str>,
 ) -> Result<String, String> {
     if let Some(law) = laws.iter().find(|law| cases.iter().all(|(broken, ..)| broken != *law)) {
-        return Err(format!("nobody breaks the law \"{law}\""));
+        return Err(format!("no case breaks the law \"{law}\""));
     }
     for (law, cell, verdict) in cases {
         let told = broken(cell, verdict);
         if told != Some(law) {
-            return Err(format!("broken on purpose: \"{law}\"; told: {told:?}"));
+            return Err(format!("broken on purpose: \"{law}\"; reported: {told:?}"));
         }
     }
     let (laws, ways) = (laws.len(), cases.len());
-    Ok(format!("{name} laws: {laws} laws, told when broken in {ways} ways"))
+    Ok(format!("{name} laws: {laws} laws, reported when broken in {ways} ways"))
 }

@@ -1,4 +1,4 @@
-//! The tombstone's life: its facts, its answer, and where its rules stand.
+//! The tombstone: its facts, its answer, and which function holds its rules.
 
 use usher_domain::broker::facts::{
     Anchor, Composed, Config, Facts, Gate, Node, Protection, Token, Xr,
@@ -10,7 +10,7 @@ use usher_kernel::{Requeue, Visibility};
 use crate::broker::START;
 use crate::shape::{Absent, Judgement, Machine, Origin, Outcome, words};
 
-/// The tombstone's machine. Its row is always `Deleted`, so only what was seen is asked.
+/// The tombstone's machine. Its row is always `Deleted`, so only observed facts vary.
 pub(crate) fn machine() -> Machine<Facts> {
     Machine::new("tombstone", START.seen, judge)
         .fact(Origin::Seen, "visibility", words!(Visibility), |c, v| {
@@ -47,7 +47,7 @@ fn judge(seen: &Facts) -> Judgement {
             | EffectKind::IssueToken
             | EffectKind::Apply
             | EffectKind::DeregisterNode,
-        ) => Some("a tombstone only takes away"),
+        ) => Some("a tombstone only deletes"),
     };
     Judgement { outcome, broken: unlawful }
 }

@@ -1,4 +1,4 @@
-//! The life of a Usage: its facts, its answer, its laws, and where its rules stand.
+//! A Usage: its facts, its answer, its laws, and which function holds its rules.
 
 use usher_domain::usage::facts::{
     Attempt, Blocking, By, Excess, Facts, Finalizer, Intent, Of, Owners, Resolution, Resolve,
@@ -13,7 +13,7 @@ use usher_kernel::{Requeue, Visibility};
 use crate::shape::{Absent, Judgement, Machine, Origin, Outcome, words};
 use crate::told::{self, Case};
 
-/// One cell: what the rules are asked.
+/// One cell: the input of the rules.
 #[derive(Clone, Copy)]
 pub(crate) struct Cell {
     row: RowFacts,
@@ -89,18 +89,18 @@ fn outcome(verdict: Verdict) -> Outcome {
     verdict.event.map_or(said, |it| said.with(3, it as usize))
 }
 
-const QUIET_EVENT: &str = "a verdict with an event or a turn has no effect";
+const QUIET_EVENT: &str = "a verdict with an event or a change has no effect";
 const REBUILT: &str = "in a rebuilt cluster nothing is done";
-const USER_FIRST: &str = "nothing is let go while its user lives or nobody knows";
-const STICKY: &str = "there is no way back from the end of a use";
+const USER_FIRST: &str = "nothing is released while its user exists or is unknown";
+const STICKY: &str = "a use that ended does not start again";
 const SAID_FIRST: &str = "a use ends in a verdict that does nothing else";
-const PROVEN: &str = "protection is told exactly when a deletion was seen to be refused";
-const HELD_FIRST: &str = "nothing is marked before the finalizer is on and the uid on record";
-const LAST: &str = "the finalizer goes when nothing is held and no deletion is open";
-const UNKNOWN: &str = "nothing ends on an answer that is missing";
-const NEVER: &str = "only a Usage that nothing of ours holds rests for good";
+const PROVEN: &str = "protection is announced exactly when a deletion was seen to be refused";
+const HELD_FIRST: &str = "nothing is marked before the finalizer is on and the uid is recorded";
+const LAST: &str = "the finalizer is removed when nothing is held and no deletion is open";
+const UNKNOWN: &str = "nothing ends on an unknown answer";
+const NEVER: &str = "the requeue is Never only for a Usage without our finalizer";
 
-/// The laws, in the order in which [`broken`] asks for them.
+/// The laws, in the order in which [`broken`] checks them.
 const LAWS: [&str; 10] = [
     QUIET_EVENT,
     REBUILT,
@@ -143,7 +143,7 @@ fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
     holds.iter().position(|holds| !holds).map(|law| LAWS[law])
 }
 
-/// Breaks each law, in a cell where nothing else is wrong, and demands to be told which.
+/// Breaks each law in a cell where nothing else is wrong, and expects that law to be reported.
 pub(crate) fn check() -> Result<String, String> {
     told::check("usage", &LAWS, &cases(), |cell, verdict| broken(*cell, *verdict))
 }

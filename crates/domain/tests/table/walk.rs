@@ -51,7 +51,7 @@ pub(crate) struct Findings {
     pub(crate) cells: u64,
     /// How many cells are wrong, by kind.
     pub(crate) counts: [u64; Kind::ALL.len()],
-    /// The first of each kind, and of those that tell the same.
+    /// The first of each kind, without those that say the same.
     pub(crate) shown: Vec<Finding>,
 }
 
@@ -71,7 +71,7 @@ impl Findings {
         self.show(finding);
     }
 
-    /// Keeps it, unless there are enough or one that tells the same is already there.
+    /// Keeps it, unless there are enough or one that says the same is already there.
     fn show(&mut self, finding: Finding) {
         let told = |other: &Finding| {
             (&other.rows, other.outcome, other.law) == (&finding.rows, finding.outcome, finding.law)

@@ -88,7 +88,7 @@ fn every_standing_meets_every_answer() {
 
 // Requirement: L-15, L-16
 #[test]
-fn a_name_nobody_knew_is_recorded_when_it_is_ours_or_announced() {
+fn a_new_name_is_recorded_when_it_is_ours_or_announced() {
     let first = |answer| {
         let rows = Book::default().absorb(&[sighting(answer)]);
         rows.first().map(|it| (it.standing, it.uid.clone(), it.evidence.answer.clone()))
@@ -104,7 +104,7 @@ fn a_name_nobody_knew_is_recorded_when_it_is_ours_or_announced() {
 
 // Requirement: L-20
 #[test]
-fn a_life_is_settled_when_every_row_is() {
+fn a_ledger_is_settled_when_every_row_is() {
     let settled = |standings: &[Standing]| {
         let rows = standings.iter().enumerate().map(|(i, it)| {
             let mut row = row(*it);
@@ -121,7 +121,7 @@ fn a_life_is_settled_when_every_row_is() {
 
 // Requirement: L-16, A-16
 #[test]
-fn abandoning_gives_up_open_rows_only() {
+fn abandoning_changes_open_rows_only() {
     let mut seen = row(Standing::Seen);
     seen.name.name = "pr-2".into();
     let book = Book::new([row(Standing::Gone), seen.clone()]);
@@ -133,7 +133,7 @@ fn abandoning_gives_up_open_rows_only() {
 
 // Requirement: L-25
 #[test]
-fn what_was_given_up_can_be_taken_back() {
+fn an_abandoned_row_can_be_reaped() {
     let mut unseen = row(Standing::Abandoned);
     unseen.name.name = "pr-2".into();
     let seen = Row { uid: Some(Uid::new("u1")), ..row(Standing::Abandoned) };
@@ -151,7 +151,7 @@ fn what_was_given_up_can_be_taken_back() {
 
 // Requirement: L-17
 #[test]
-fn sightings_of_one_look_build_on_each_other() {
+fn sightings_of_one_snapshot_build_on_each_other() {
     let book = Book::new([row(Standing::Intended)]);
     let rows = book.absorb(&[
         sighting(present("u1", true)),
@@ -181,7 +181,7 @@ fn any_answer() -> impl Strategy<Value = Answer> {
 proptest! {
     // Requirement: L-3, L-4
     #[test]
-    fn what_is_gone_or_given_up_never_changes_again(
+    fn a_gone_or_abandoned_row_never_changes_again(
         answers in prop::collection::vec(any_answer(), 1..24),
     ) {
         let mut book = Book::new([row(Standing::Intended)]);

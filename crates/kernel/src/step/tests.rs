@@ -269,7 +269,7 @@ fn an_event_alone_is_written() {
 
 // Requirement: K-7
 #[test]
-fn a_record_that_cannot_be_read_is_not_looked_at() {
+fn a_record_that_cannot_be_read_is_not_observed() {
     let mut scene = scene(State::Dark, false);
     scene.shelf.unreadable = Some(Trouble::Corrupt { what: "row".into() });
     let trouble = Trouble::Corrupt { what: "row".into() };
@@ -290,7 +290,7 @@ fn an_observation_that_failed_as_a_whole_decides_nothing() {
 
 // Requirement: K-8, T-25
 #[test]
-fn a_failed_effect_commits_its_crossing_and_is_told() {
+fn a_failed_effect_commits_its_transition_and_is_reported() {
     let mut scene = scene(State::Dark, false);
     scene.room.refuses = Some(Trouble::Rejected { what: "matches".into() });
     let trouble = Trouble::Rejected { what: "matches".into() };
@@ -372,12 +372,12 @@ fn a_conflict_is_returned_and_nothing_is_kept() {
 /// Red by: a verb that may still arrive, hidden behind a row that moved.
 // Requirement: K-9
 #[test]
-fn a_failed_effect_is_told_before_a_conflict() {
+fn a_failed_effect_is_reported_before_a_conflict() {
     let mut scene = scene(State::Dark, false);
     scene.room.refuses = Some(down("matches"));
     scene.shelf.refuses = Some(Trouble::Conflict);
     let stopped = Stopped { stage: Stage::Apply, trouble: down("matches") };
-    assert_eq!(scene.step(), Err(stopped), "whoever overtook it has woken the life");
+    assert_eq!(scene.step(), Err(stopped), "the newer lease holder has requeued the item");
 }
 
 /// Runs until nothing moves, each verb done so many times, each stage broken once if asked to.
@@ -406,7 +406,7 @@ fn settle(times: u32, broken: bool) -> Record<State> {
 
 // Requirement: K-11
 #[test]
-fn repeated_verbs_and_broken_passes_end_where_a_smooth_life_ends() {
+fn repeated_effects_and_failed_passes_end_as_an_undisturbed_run() {
     let smooth = settle(1, false);
     assert_eq!(smooth.state, State::Lit);
     for (times, broken) in [(2, false), (1, true), (2, true)] {

@@ -1,4 +1,4 @@
-//! Counts statements: the driver asks for every one of them whether it should be logged.
+//! Counts statements: sqlx checks for every one of them whether it should be logged.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -78,7 +78,7 @@ impl Ground {
         }
     }
 
-    /// One number, asked past the store.
+    /// One number, queried past the store.
     pub(crate) async fn number(&self, sql: &str) -> i64 {
         match &self.place {
             Place::Postgres(url) => {

@@ -1,4 +1,4 @@
-//! Where measurements are told.
+//! Prints measurements.
 
 use std::fmt::Display;
 use std::io::Write as _;

@@ -48,7 +48,7 @@ impl Verb {
         }
     }
 
-    /// How many it asks for at once.
+    /// How many it requests at once.
     const fn batch(self) -> u32 {
         if matches!(self, Self::ClaimMany) { 16 } else { 1 }
     }
@@ -202,7 +202,7 @@ async fn acceptances(world: &World, workers: usize) -> Vec<Acceptance> {
         .collect()
 }
 
-/// Writes that change the state, one name, the log and the queue, each as often as it is asked for.
+/// Writes that change the state, one name, the log and the queue, each as often as requested.
 async fn writes(world: &World) -> Vec<ResourceWrite> {
     let mut writes = vec![];
     for turn in 0..RESOURCES {
@@ -226,7 +226,7 @@ async fn writes(world: &World) -> Vec<ResourceWrite> {
     writes
 }
 
-/// Claims until this item comes, and gives back what is not wanted.
+/// Claims until this item comes, and releases the others.
 async fn claimed(world: &World, item: WorkItem) -> Leased {
     loop {
         let batch = world.store.claim_due(64).await.unwrap();

@@ -45,7 +45,7 @@ pub(crate) const READ_EVENTS: &str = "SELECT epoch, xid::text AS xid, seq, id, r
         AND (epoch < (SELECT epoch FROM installation)
             OR xid < pg_snapshot_xmin(pg_current_snapshot()))
     ORDER BY events.epoch, events.xid, events.seq LIMIT $4";
-/// Whether something was told after a place that may not be read yet.
+/// Whether there are events after a cursor that may not be read yet.
 pub(crate) const HELD_BACK: Option<&str> =
     Some("SELECT 1 FROM events WHERE (epoch, xid, seq) > ($1, $2::text::xid8, $3) LIMIT 1");
 /// The last row that may be read.

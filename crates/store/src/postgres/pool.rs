@@ -15,7 +15,7 @@ use super::{Conn, Db};
 use crate::error::{Doing as _, Error};
 use crate::settings::Settings;
 
-/// A connection that rested longer is asked whether it still stands.
+/// A connection that was idle for longer is pinged before use.
 const RESTED: Duration = Duration::from_secs(1);
 
 /// How many statements a connection keeps prepared: groups of several sizes have their own.
@@ -28,7 +28,7 @@ pub(crate) type Job<'c, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Sen
 pub(crate) struct Pool {
     connections: PgPool,
     connections_max: u32,
-    /// How many writes were asked for.
+    /// How many writes were requested.
     pub(crate) writes: Arc<AtomicU64>,
 }
 
@@ -41,7 +41,7 @@ impl Pool {
             ("statement_timeout", millis(settings.statement_timeout)),
             ("lock_timeout", millis(settings.lock_timeout)),
             ("idle_in_transaction_session_timeout", millis(settings.idle_timeout)),
-            // Every statement finds its rows by an index, whatever it is asked for: planning it
+            // Every statement finds its rows by an index, whatever its parameters: planning it
             // anew takes several times as long as answering it.
             ("plan_cache_mode", "force_generic_plan".to_owned()),
         ]);
@@ -59,7 +59,7 @@ impl Pool {
         Ok(Self { connections: pool, connections_max, writes: Arc::default() })
     }
 
-    /// So many more writes were asked for.
+    /// Counts requested writes.
     pub(crate) fn count(&self, more: usize) {
         self.writes.fetch_add(u64::try_from(more).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
@@ -110,7 +110,7 @@ impl Pool {
                         return Err(Error::OutcomeUnknown { source });
                     }
                     tries -= 1;
-                    // It is of no use to anybody any more.
+                    // No caller can use it any more.
                     connection.close_on_drop();
                 }
                 done => return done,

@@ -145,7 +145,7 @@ fn pool(roots: RootCertStore) -> Result<Pool, Failure> {
     Ok(legacy::Client::builder(TokioExecutor::new()).build(connector))
 }
 
-/// How long the other side asks us to wait: a number of seconds, or a date. A date is compared with
+/// `Retry-After` of the sink: a number of seconds, or a date. A date is compared with
 /// the one of the same answer, so that the two clocks need not agree.
 fn retry_after(response: &Response<Incoming>) -> Option<Duration> {
     let text = |name| response.headers().get(name)?.to_str().ok();

@@ -1,4 +1,4 @@
-//! The relay: tells every sink what the log tells, as `CloudEvents` over HTTP.
+//! The relay: delivers the events of the log to every sink, as `CloudEvents` over HTTP.
 //!
 //! ```text
 //!   log ──▶ Follower ──▶ lease ──▶ POST … POST ──▶ settle (place in the log, lease back)
@@ -11,7 +11,7 @@
 //! - In the order of the log, one delivery at a time per sink: nothing overtakes.
 //! - One relay per sink at a time, by a lease; none begins a request that could outlive it.
 //! - A sink that is slow, down or wrong delays no other one.
-//! - At rest nothing is written and no sink is called.
+//! - While idle nothing is written and no sink is called.
 //! - No secret is kept, printed or sent in the clear.
 
 mod client;
@@ -105,7 +105,7 @@ impl Relay {
         let mut signal = relay.store.signals().sinks();
         loop {
             signal.clear();
-            // A database that does not answer is asked again; the tasks wait for it as well.
+            // A database that does not answer is retried; the tasks wait for it as well.
             if let Ok(sinks) = relay.store.sinks().await {
                 names.retain(|_, task: &mut tokio::task::AbortHandle| !task.is_finished());
                 for state in sinks {

@@ -130,7 +130,7 @@ pub(crate) async fn floor(conn: &mut Conn) -> Result<Cursor, Error> {
     cursor(epoch, &xid, seq)
 }
 
-/// Whether something was told after this place that may not be read yet.
+/// Whether there are events after this cursor that may not be read yet.
 async fn is_held_back(conn: &mut Conn, sql: &'static str, after: Cursor) -> Result<bool, Error> {
     let found = sqlx::query::<Db>(sql)
         .bind(after.epoch.cast_signed())
@@ -167,7 +167,7 @@ pub(crate) async fn old(conn: &mut Conn, older_than: Timestamp, count: u32) -> R
         .await
         .doing("look for old events")?;
     let mut old = Old { floor, up_to: None, rows: 0, held_by: None };
-    // Sinks are looked at after the rows: one that is new begins after them or at the floor.
+    // Sinks are read after the rows: a new one begins after them or at the floor.
     let slowest = sinks::slowest(conn).await?;
     for (epoch, xid, seq, occurred_at) in rows {
         if occurred_at.0 >= older_than {

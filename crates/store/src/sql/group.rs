@@ -16,7 +16,7 @@ use super::super::{BOUND_GROUP, GROUP_WORKERS};
 use super::{Conn, Pool};
 use crate::error::{Doing as _, Error};
 
-/// How long one group holds its worker; after that it goes on beside it.
+/// How long one group occupies its worker; after that it continues in a task of its own.
 const WORKER_HELD_MAX: Duration = Duration::from_millis(250);
 
 /// A write that can share its statements with others of its kind.
@@ -134,7 +134,7 @@ async fn write_all<W: Batchable>(pool: &Pool, group: Vec<Arc<W>>) -> Result<(), 
     .await
 }
 
-/// The cause itself can be told only once.
+/// The cause itself can be returned only once.
 fn again(source: &sqlx::Error) -> sqlx::Error {
     let kind = std::io::ErrorKind::ConnectionAborted;
     sqlx::Error::Io(std::io::Error::new(kind, source.to_string()))
@@ -142,7 +142,7 @@ fn again(source: &sqlx::Error) -> sqlx::Error {
 
 impl<W> Member<W> {
     fn tell(self, written: Result<(), Error>) {
-        // The caller may have given up waiting.
+        // The caller may have stopped waiting.
         let _ = self.answer.send(written);
     }
 }

@@ -1,4 +1,4 @@
-//! Idempotency keys: remembered with what they asked for, until they expire.
+//! Idempotency keys: kept with their request until they expire.
 
 use super::port::Port;
 use super::{Conn, Db};

@@ -11,12 +11,12 @@ use crate::settings::Moved;
 const DOING: &str = "read the installation";
 
 /// Finds out whose database this is. One that was seen elsewhere is a clone or was restored: it
-/// gets a new id unless told otherwise, and its log goes on in a new epoch either way. With a new
-/// id its sinks are parked: they are told by the first one already.
+/// gets a new id unless configured otherwise, and its log continues in a new epoch either way. With
+/// a new id its sinks are parked: the original already delivers to them.
 ///
 /// A server on another timeline was promoted or recovered to a point in time. It is the same
 /// installation, but commits may be missing that a client saw, and transaction ids may be given
-/// again: the log goes on in a new epoch.
+/// again: the log continues in a new epoch.
 pub(crate) async fn settle(
     conn: &mut Conn,
     (identifier, timeline): (&str, Option<&str>),
@@ -68,7 +68,7 @@ pub(crate) async fn settle(
     Ok(Installation { id, provenance: Provenance::Moved { before } })
 }
 
-/// The log goes on where no number of before is given again.
+/// The log continues in an epoch in which no earlier number is used again.
 async fn begin_epoch(conn: &mut Conn, id: InstallationId, identifier: &str) -> Result<(), Error> {
     let sql = "UPDATE installation SET id = $1, database_identifier = $2, epoch = epoch + 1";
     sqlx::query::<Db>(sql)

@@ -1,6 +1,6 @@
 //! Every statement of the store, once, by noun.
 //!
-//! This folder is compiled twice, as `postgres::sql` and as `sqlite::sql`. What differs stands in
+//! This folder is compiled twice, as `postgres::sql` and as `sqlite::sql`. What differs is in
 //! the two modules around it: the types `Db`, `Conn` and `Pool`, and the macros for the few pieces
 //! of SQL that the databases spell differently. Everything else is one text for both.
 //!

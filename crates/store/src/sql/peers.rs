@@ -1,4 +1,4 @@
-//! Peers: who enrolled, whether it is heard, and how far it is on its way out.
+//! Peers: enrolment, liveness, and the stage of a drain.
 
 use sqlx::QueryBuilder;
 use usher_domain::object::id::{PeerId, ProjectId, ResourceId, TokenId};
@@ -128,7 +128,7 @@ async fn of_resource(conn: &mut Conn, resource: ResourceId) -> Result<Vec<Peer>,
     Ok(status(conn, resource).await?.into_iter().map(|it| it.peer).collect())
 }
 
-/// The peers of a resource, oldest generation first, and whether they are heard.
+/// The peers of a resource, oldest generation first, and whether they are lost.
 async fn status(conn: &mut Conn, resource: ResourceId) -> Result<Vec<PeerStatus>, Error> {
     let sql =
         concat!("SELECT ", peer_columns!(), " FROM peers WHERE resource = $1 ORDER BY generation");
@@ -203,7 +203,7 @@ async fn rows(
     rows.into_iter().map(PeerRow::status).collect()
 }
 
-/// Writes that a peer fell silent or is heard again and wakes its resource; `false` if that was
+/// Writes that a peer is lost or live again and wakes its resource; `false` if that was
 /// known, or if it is out.
 async fn hear(conn: &mut Conn, id: PeerId, heard: bool) -> Result<bool, Error> {
     let lose = concat!(
@@ -223,7 +223,7 @@ async fn hear(conn: &mut Conn, id: PeerId, heard: bool) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Writes how far a peer is on its way out, if it was not moved since, and wakes its resource.
+/// Writes the drain stage of a peer, if it was not moved since, and wakes its resource.
 async fn move_on(conn: &mut Conn, before: &Peer, after: &Peer) -> Result<(), Error> {
     let sql = "UPDATE peers SET stage = $3, cordoned_at = $4, key_revoked_at = $5,
         deregistered_at = $6, cause = $7, forced_by = $8, forced_at = $9
@@ -260,7 +260,7 @@ async fn move_on(conn: &mut Conn, before: &Peer, after: &Peer) -> Result<(), Err
 }
 
 impl PeerRow {
-    /// The peer, and whether it is heard.
+    /// The peer, and whether it is lost.
     pub(crate) fn status(self) -> Result<PeerStatus, Error> {
         let lost_since = self.lost_since.map(|it| it.0);
         let asked_at = self.asked_at.map(|it| it.0);

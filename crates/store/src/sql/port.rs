@@ -123,7 +123,7 @@ impl Port {
         written
     }
 
-    /// Looks before it writes: at rest there is no transaction.
+    /// Reads before it writes: while idle there is no write transaction.
     pub(crate) async fn sweep(&self, retention: Retention) -> Result<Swept, Error> {
         let Retention { events: kept, batch, .. } = retention;
         let (old, has_old_keys, has_old_machines) = {

@@ -276,7 +276,7 @@ async fn settle(conn: &mut Conn, it: &Settlement) -> Result<bool, Error> {
     Ok(done.rows_affected() == 1)
 }
 
-/// The last place of the log that can be read; what is told later comes after it.
+/// The last cursor of the log that can be read; later events come after it.
 pub(crate) async fn end(conn: &mut Conn) -> Result<Cursor, Error> {
     let row = sqlx::query_as::<Db, (i64, String, i64)>(READ_END)
         .fetch_optional(&mut *conn)

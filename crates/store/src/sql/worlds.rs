@@ -1,4 +1,4 @@
-//! What is remembered of worlds: pins, the mass-deletion guard, how much stands there.
+//! What is stored of worlds: pins, the mass-deletion guard, and object counts.
 
 use usher_domain::object::authority::Pin;
 use usher_kernel::Uid;

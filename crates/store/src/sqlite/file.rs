@@ -19,7 +19,7 @@ impl Lock {
     /// Takes the lock of a database, or says who has it.
     ///
     /// The mark inside stays where it is when the database is copied elsewhere: that is how a copy
-    /// is told from the original.
+    /// is distinguished from the original.
     pub(crate) fn take(database: &Path) -> Result<Self, Error> {
         let path = lock_path(database);
         let name = path.display().to_string();

@@ -30,7 +30,7 @@ pub(crate) type Job<'c, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Sen
 /// A job that says what to answer once its group is committed, or not; without a connection it is
 /// not done.
 type Queued = Box<dyn for<'c> FnOnce(Option<&'c mut Conn>) -> Replying<'c> + Send>;
-/// What the writer is told.
+/// A message to the writer.
 enum Message {
     Write(Queued),
     /// Let go of the file, and say when that is done.
@@ -48,7 +48,7 @@ struct Reply {
 pub(crate) struct Pool {
     readers: SqlitePool,
     writer: mpsc::Sender<Message>,
-    /// How many writes were asked for.
+    /// How many writes were requested.
     pub(crate) writes: Arc<AtomicU64>,
 }
 
@@ -89,7 +89,7 @@ impl Pool {
         Ok(Self { readers, writer: sender, writes: Arc::default() })
     }
 
-    /// So many more writes were asked for.
+    /// Counts requested writes.
     pub(crate) fn count(&self, more: usize) {
         self.writes.fetch_add(u64::try_from(more).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
@@ -120,7 +120,7 @@ impl Pool {
                         (None, Ok(())) => Err(Error::Closed),
                         (Some(done), _) => done,
                     };
-                    // The caller may have given up waiting.
+                    // The caller may have stopped waiting.
                     let _ = answer.send(told);
                 });
                 Reply { keep, tell }
@@ -139,7 +139,7 @@ impl Pool {
         self.write(job).await
     }
 
-    /// Ends after every write that was asked for before; the file is free then.
+    /// Ends after every earlier write; the file is free then.
     pub(crate) async fn close(&self) {
         self.readers.close().await;
         let (done, waiting) = oneshot::channel();
@@ -150,7 +150,7 @@ impl Pool {
     }
 }
 
-/// Every member of a group is told the same; the cause itself can be told only once.
+/// Every member of a group gets the same result; the cause itself can be returned only once.
 fn group_failed(source: &Arc<sqlx::Error>) -> Error {
     let text = source.to_string();
     match Error::kind_of(source) {
@@ -162,7 +162,7 @@ fn group_failed(source: &Arc<sqlx::Error>) -> Error {
     }
 }
 
-/// Takes whatever waits, up to so many, into one transaction; ends when it is told, or when no
+/// Takes whatever waits, up to so many, into one transaction; ends on request, or when no
 /// caller is left.
 async fn write_groups(
     mut conn: Conn,
@@ -193,7 +193,7 @@ async fn write_groups(
     }
 }
 
-/// Commits a group and tells every member what became of it.
+/// Commits a group and sends every member its result.
 async fn write_and_tell(conn: &mut Conn, mut group: Vec<Queued>) {
     let mut replies = Vec::with_capacity(group.len());
     let committed = write_group(conn, &mut group, &mut replies).await.map_err(Arc::new);

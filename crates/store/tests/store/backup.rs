@@ -16,7 +16,7 @@ use crate::declare::World;
 use crate::sink::Receiver;
 use crate::test_store::{Folder, TestDatabase, on_both_databases, told};
 
-/// What every restored database is told before it is opened.
+/// What is set in every restored database before it is opened.
 const MARK: &str = "UPDATE installation SET database_identifier = 'restored'";
 
 /// Copies a database while others write, and brings the copy up elsewhere.
@@ -53,7 +53,7 @@ async fn run(program: &Path, words: &[&str]) {
     assert!(done.status.success(), "{}: {said}", program.display());
 }
 
-/// Writers that declare and delete until they are told to stop.
+/// Writers that declare and delete until they are stopped.
 struct Writers {
     stop: Arc<AtomicBool>,
     written: Arc<AtomicUsize>,
@@ -99,7 +99,7 @@ impl Writers {
     }
 }
 
-/// Reads the whole log of a store in which nobody writes.
+/// Reads the whole log of a store without writers.
 async fn whole(store: &Store) -> Vec<LoggedEvent> {
     let (mut all, mut after) = (vec![], Cursor::START);
     for _ in 0..2_000 {
@@ -111,7 +111,7 @@ async fn whole(store: &Store) -> Vec<LoggedEvent> {
         }
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
-    panic!("somebody holds the log back");
+    panic!("an open transaction holds the log back");
 }
 
 async fn open(place: &Place, moved: Moved) -> Arc<Store> {
@@ -122,7 +122,7 @@ async fn open(place: &Place, moved: Moved) -> Arc<Store> {
 /// Red by: a copy that tears a transaction, an epoch that does not grow, a queue that forgets.
 // Requirement: Y-17
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_backup_under_load_is_whole_and_goes_on_after_its_restore() {
+async fn a_backup_under_load_is_complete_and_usable_after_its_restore() {
     on_both_databases(async |ground: TestDatabase| {
         Store::migrate(&ground.place, Way::Up).await.unwrap();
         let store = open(&ground.place, Moved::NewInstallation).await;
@@ -181,8 +181,8 @@ async fn whole_and_consistent(
     assert_eq!(ids, known, "nothing but what was told, in the same order");
 }
 
-/// New things are told after everything, also to whoever had read what is lost now; nobody gets an
-/// id that was given to something else.
+/// New events come after all old ones, also for a reader that had read events which are lost now;
+/// no id is given out twice.
 async fn goes_on(world: &World, seen: &[LoggedEvent]) {
     let last = seen.last().unwrap().cursor;
     let resource = world.declare("after-the-restore").await;

@@ -135,7 +135,7 @@ async fn a_state_that_did_not_change_is_not_written() {
 /// Red by: a lock that two commits of different items share.
 // Requirement: Q-2
 #[tokio::test]
-async fn a_commit_held_open_on_one_life_hinders_no_other() {
+async fn a_commit_held_open_on_one_resource_blocks_no_other() {
     let lock_timeout = Duration::from_secs(5);
     on_both_with(Settings { lock_timeout, ..Settings::default() }, async |test: TestStore| {
         let Place::Postgres(url) = &test.database.place else { return };
@@ -221,7 +221,7 @@ async fn an_end_releases_what_it_held_and_begins_a_tombstone() {
     .await;
 }
 
-/// Red by: a ProviderConfig that looks whenever anybody comes or goes, or not when it must.
+/// Red by: a ProviderConfig that is woken whenever a user joins or leaves, or not when it must be.
 // Requirement: P-14
 #[tokio::test]
 async fn only_the_first_user_and_the_last_wake_their_provider_config() {
@@ -249,7 +249,7 @@ async fn only_the_first_user_and_the_last_wake_their_provider_config() {
     .await;
 }
 
-/// Red by: a token whose lifetime starts with its issue, or again with every look.
+/// Red by: a token whose lifetime starts with its issue, or again with every step.
 #[tokio::test]
 async fn a_substrate_that_is_ready_starts_the_lifetime_of_its_token() {
     on_both(async |test: TestStore| {
@@ -274,7 +274,7 @@ async fn a_substrate_that_is_ready_starts_the_lifetime_of_its_token() {
 /// Red by: a text that only one of the databases can keep; its item would never get on.
 // Requirement: Q-18
 #[tokio::test]
-async fn a_message_of_somebody_outside_is_kept_whatever_it_holds() {
+async fn a_message_of_another_system_is_kept_whatever_it_contains() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let item = WorkItem::Resource(world.declare("web").await.id());
@@ -323,7 +323,7 @@ async fn a_write_that_fails_takes_none_of_its_group_along() {
     .await;
 }
 
-/// Red by: a store that goes on writing after it was closed, or keeps its file.
+/// Red by: a store that still writes after it was closed, or keeps its file open.
 #[tokio::test]
 async fn a_closed_store_says_so_and_its_file_is_free() {
     on_both(async |test: TestStore| {

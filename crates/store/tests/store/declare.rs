@@ -101,7 +101,7 @@ impl World {
         }
     }
 
-    /// Snapshot, decision and acceptance, again while somebody else is faster.
+    /// Snapshot, decision and acceptance, retried while another writer wins.
     pub(crate) async fn declare(&self, name: &str) -> Resource {
         self.try_declare(name).await.unwrap()
     }
@@ -204,8 +204,8 @@ pub(crate) fn write(
     }
 }
 
-/// A commit that leaves three marks: the phase is `Ready` if its version is even, `Ready` is told
-/// with it then, and the evidence of the first name says the version.
+/// A commit that leaves three marks: if its version is even, the phase is `Ready` and the event
+/// `Ready` is emitted; the evidence of the first name says the version.
 pub(crate) fn marked(record: &Record<Resource>) -> ResourceWrite {
     let version = record.version.next();
     let ready = version.0.is_multiple_of(2);
@@ -216,7 +216,7 @@ pub(crate) fn marked(record: &Record<Resource>) -> ResourceWrite {
     ResourceWrite { rows: vec![row], ..write(record, |it| it.phase = phase, event) }
 }
 
-/// The write that ends an item: everything is gone, and it is told.
+/// The write that ends an item: everything is gone, with its event.
 pub(crate) fn ending(record: &Record<Resource>) -> ResourceWrite {
     let end = |it: &mut Fields| {
         it.phase = Phase::Deleted;

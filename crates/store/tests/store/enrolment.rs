@@ -59,7 +59,7 @@ async fn a_token_is_redeemed_once_and_its_peer_wakes_the_resource() {
     .await;
 }
 
-/// Red by: intent that leaves tokens open, or redeeming that does not look at the resource.
+/// Red by: intent that leaves tokens open, or redeeming that ignores the resource.
 // Requirement: Q-21
 #[tokio::test]
 async fn no_node_enrols_after_deletion_was_accepted() {
@@ -115,7 +115,7 @@ async fn the_resource_is_locked_before_its_token() {
         }
         let free = "SELECT 1 FROM tokens WHERE id = $1 FOR UPDATE NOWAIT";
         let locked = sqlx::query(free).bind(token.as_uuid()).execute(&mut asker).await;
-        assert!(locked.is_ok(), "somebody holds the token and waits for the resource");
+        assert!(locked.is_ok(), "another transaction holds the token and waits for the resource");
         held.rollback().await.unwrap();
         for verb in verbs {
             match verb.await.unwrap() {
@@ -165,7 +165,7 @@ async fn intent_issue_and_redemption_never_wait_for_each_other_for_ever() {
     .await;
 }
 
-/// Red by: a stage that is written over somebody else's.
+/// Red by: a stage that overwrites the one of another writer.
 // Requirement: Q-21
 #[tokio::test]
 async fn a_peer_is_moved_from_where_it_was_read() {

@@ -38,7 +38,7 @@ pub(crate) fn cluster(name: &str) -> ClusterId {
 pub(crate) async fn lease(store: &Store, name: &str, span: Duration) -> ShardLease {
     match store.acquire_shard(shard(name), Uuid::now_v7(), span).await.unwrap() {
         Acquisition::Ours(lease) => lease,
-        Acquisition::Theirs(state) => panic!("somebody has {name}: {state:?}"),
+        Acquisition::Theirs(state) => panic!("another holder has {name}: {state:?}"),
     }
 }
 
@@ -164,10 +164,10 @@ async fn of_many_that_acquire_at_once_one_has_the_shard() {
     .await;
 }
 
-/// Red by: a commit that does not look at epoch, holder or time, or that writes before it looks.
+/// Red by: a commit that ignores epoch, holder or time, or that writes before it checks them.
 // Requirement: F-48
 #[tokio::test]
-async fn whoever_lost_the_lease_writes_nothing() {
+async fn a_shard_that_lost_its_lease_writes_nothing() {
     on_both(async |test: TestStore| {
         let store = &test.store;
         let old = lease(store, "s", LONG).await;
@@ -196,7 +196,7 @@ async fn whoever_lost_the_lease_writes_nothing() {
         assert_eq!(store.lists(&shard("s")).await.unwrap(), []);
         let renewed = store.renew_shard(ended, LONG).await.unwrap().unwrap();
         let written = store.commit_cycle(Cycle { lease: renewed, ..late }).await.unwrap();
-        assert_eq!((written.adopted.len(), written.moved.len()), (1, 0), "nobody was in between");
+        assert_eq!((written.adopted.len(), written.moved.len()), (1, 0), "no holder in between");
     })
     .await;
 }
@@ -237,7 +237,7 @@ async fn machines_are_read_back_as_they_were_written() {
     .await;
 }
 
-/// Red by: a batch that fails as a whole, or that writes over somebody else's version.
+/// Red by: a batch that fails as a whole, or that overwrites a newer version.
 // Requirement: F-49
 #[tokio::test]
 async fn a_machine_that_moved_hinders_no_other_of_its_cycle() {
@@ -272,7 +272,7 @@ async fn a_machine_has_one_owner_and_a_name_is_free_once_it_is_gone() {
         let adopted = vec![found("m1", "t"), found("m2", "t"), found("m2", "t")];
         let written = store.commit_cycle(Cycle { adopted, ..cycle(&other) }).await.unwrap();
         let begun: Vec<bool> = written.adopted.iter().map(Option::is_some).collect();
-        assert_eq!(begun, [false, true, false], "whoever was first has it");
+        assert_eq!(begun, [false, true, false], "the first shard keeps it");
         let fields = Fields { state: State::Gone, ..machine.record.state.fields().clone() };
         let gone = MachineWrite {
             next: Machine::hydrate(fields).unwrap(),
@@ -281,7 +281,7 @@ async fn a_machine_has_one_owner_and_a_name_is_free_once_it_is_gone() {
         store.commit_cycle(Cycle { writes: vec![gone], ..cycle(&held) }).await.unwrap();
         let again = settle(store, &other, &["m1"]).await.remove(0);
         let newest = store.find_machines("m1", None).await.unwrap();
-        assert_eq!(newest, [again], "whoever comes back is another");
+        assert_eq!(newest, [again], "a machine that comes back gets a new record");
         assert_eq!(store.machines_of(&shard("s"), None, 9).await.unwrap().machines, []);
         let gone = MachineQuery { phase: Some(Phase::Gone), ..MachineQuery::default() };
         assert_eq!(store.machines(&gone, None, 9).await.unwrap().machines.len(), 1);
@@ -292,7 +292,7 @@ async fn a_machine_has_one_owner_and_a_name_is_free_once_it_is_gone() {
 /// Red by: pages that skip, repeat or never end, or a broken row that stops the whole shard.
 // Requirement: F-51
 #[tokio::test]
-async fn a_shard_is_read_page_by_page_and_a_broken_row_stops_nobody() {
+async fn a_shard_is_read_page_by_page_and_a_broken_row_blocks_no_other() {
     on_both(async |test: TestStore| {
         let store = &test.store;
         let held = lease(store, "s", LONG).await;
@@ -319,7 +319,7 @@ async fn a_shard_is_read_page_by_page_and_a_broken_row_stops_nobody() {
     .await;
 }
 
-/// Red by: rows of machines that nobody can have any more, kept for ever.
+/// Red by: rows of machines that are gone, kept for ever.
 // Requirement: F-83
 #[tokio::test]
 async fn a_machine_that_is_gone_is_forgotten_with_the_log() {
@@ -346,7 +346,7 @@ async fn a_machine_that_is_gone_is_forgotten_with_the_log() {
         assert_eq!(store.machines(&all, None, 9).await.unwrap().machines.len(), 2);
         let now = Retention { events: Duration::ZERO, ..Retention::default() };
         let begun = Instant::now();
-        // What was told a moment ago is old only later.
+        // A recent event becomes old only later.
         while store.sweep(now).await.unwrap().machines == 0 {
             assert!(begun.elapsed() < PATIENCE, "it is never forgotten");
         }

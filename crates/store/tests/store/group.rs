@@ -1,4 +1,4 @@
-//! Writes that wait together: they share a commit, and nobody bears another's failure.
+//! Group commit: writes that wait together share a commit, and one failure fails no other write.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ async fn acceptance(world: &World, name: &str) -> Acceptance {
     Acceptance { accepted, audit: None, key: None }
 }
 
-/// Steps of so many resources that nobody wrote yet.
+/// One uncommitted step for each of `count` new resources.
 async fn steps(world: &World, count: usize) -> Vec<ResourceWrite> {
     let mut steps = vec![];
     for turn in 0..count {
@@ -76,7 +76,7 @@ async fn declarations_that_come_together_are_all_there_and_all_counted() {
     .await;
 }
 
-/// Red by: a group whose failure is everybody's, or that writes its members without the loser.
+/// Red by: a group whose failure fails every member, or that writes its members without the loser.
 #[tokio::test]
 async fn of_declarations_with_one_name_one_is_accepted_and_no_neighbour_pays() {
     on_both(async |test: TestStore| {
@@ -112,7 +112,7 @@ async fn of_declarations_with_one_name_one_is_accepted_and_no_neighbour_pays() {
     .await;
 }
 
-/// Red by: a group that goes on without whoever lost, or that fails with them.
+/// Red by: a group that drops a write that lost, or that fails with it.
 #[tokio::test]
 async fn of_commits_that_come_together_those_that_lost_are_refused_and_no_other() {
     on_both(async |test: TestStore| {
@@ -137,7 +137,7 @@ async fn of_commits_that_come_together_those_that_lost_are_refused_and_no_other(
 
 /// Red by: a worker, or a group, that waits as long as one of its members does.
 #[tokio::test]
-async fn commits_beside_lives_that_are_held_outside_are_done_while_those_wait() {
+async fn commits_of_other_resources_are_done_while_locked_ones_wait() {
     let patience = Duration::from_mins(2);
     let settings =
         Settings { lock_timeout: patience, statement_timeout: patience, ..Settings::default() };

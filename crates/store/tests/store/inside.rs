@@ -1,4 +1,4 @@
-//! What worlds and the mesh ask, and who is woken by it.
+//! What worlds and the mesh write, and which items are woken by it.
 
 use std::time::Duration;
 
@@ -37,10 +37,10 @@ async fn a_world_is_pinned_once_and_its_revision_only_grows() {
     .await;
 }
 
-/// Red by: a rail that trips twice, or that is opened and wakes nobody.
+/// Red by: a mass-deletion guard that trips twice, or whose reset wakes no item.
 // Requirement: O-9
 #[tokio::test]
-async fn a_rail_is_tripped_once_and_opening_it_wakes_everybody() {
+async fn a_guard_trips_once_and_its_reset_wakes_every_item() {
     on_both(async |test: TestStore| {
         let store = &test.store;
         let world = World::new(store).await;
@@ -76,10 +76,10 @@ async fn registered(world: &World, id: ResourceId) -> PeerId {
     consumed.peer
 }
 
-/// Red by: an acknowledgement that goes back, or that wakes nobody, or whom it does not concern.
+/// Red by: an acknowledgement that goes back, or that wakes no resource, or the wrong one.
 // Requirement: M-17
 #[tokio::test]
-async fn acknowledgements_are_written_when_they_are_asked_for_and_wake_whoever_asked() {
+async fn requested_acknowledgements_are_written_and_wake_the_leaving_resource() {
     on_both(async |test: TestStore| {
         let store = &test.store;
         let world = World::new(store).await;
@@ -97,7 +97,7 @@ async fn acknowledgements_are_written_when_they_are_asked_for_and_wake_whoever_a
         }
         let before = (seq(leaving).await, seq(staying).await);
         store.acknowledge(world.project, vec![survivor], 5).await.unwrap();
-        assert_eq!((seq(leaving).await, seq(staying).await), before, "nobody asked");
+        assert_eq!((seq(leaving).await, seq(staying).await), before, "not requested");
         assert!(store.ask_acknowledgements(leaver).await.unwrap());
         assert!(!store.ask_acknowledgements(leaver).await.unwrap(), "once");
         assert!(store.leaving(world.project).await.unwrap()[0].asked_at.is_some());
@@ -110,10 +110,10 @@ async fn acknowledgements_are_written_when_they_are_asked_for_and_wake_whoever_a
     .await;
 }
 
-/// Red by: a silence that is written again and again, or that wakes nobody.
+/// Red by: a lost peer that is written again and again, or that wakes no resource.
 // Requirement: M-13
 #[tokio::test]
-async fn a_peer_is_lost_once_and_heard_again_once_and_wakes_its_resource() {
+async fn a_peer_is_lost_once_and_live_again_once_and_wakes_its_resource() {
     on_both(async |test: TestStore| {
         let store = &test.store;
         let world = World::new(store).await;
@@ -143,10 +143,10 @@ async fn a_peer_is_lost_once_and_heard_again_once_and_wakes_its_resource() {
     .await;
 }
 
-/// Red by: a write that makes somebody due and tells nobody.
+/// Red by: a write that makes an item due without a signal.
 // Requirement: W-15
 #[tokio::test]
-async fn what_makes_somebody_due_is_signalled_in_this_process() {
+async fn a_write_that_makes_an_item_due_is_signalled_in_this_process() {
     on_both(async |test: TestStore| {
         let store = &test.store;
         let world = World::new(store).await;
@@ -160,15 +160,15 @@ async fn what_makes_somebody_due_is_signalled_in_this_process() {
         due.clear();
         store.now().await.unwrap();
         let silent = tokio::time::timeout(Duration::from_millis(20), due.wait()).await;
-        assert!(silent.is_err(), "a read makes nobody due");
+        assert!(silent.is_err(), "a read makes no item due");
     })
     .await;
 }
 
-/// Red by: an item that was woken while it was stepped and waits for the next look at the clock.
+/// Red by: an item that was woken during its step and waits for the next poll.
 // Requirement: W-18
 #[tokio::test]
-async fn a_lease_that_is_given_back_is_signalled_if_its_life_is_due() {
+async fn a_released_lease_is_signalled_if_its_item_is_due() {
     on_both(async |test: TestStore| {
         let store = &test.store;
         let world = World::new(store).await;
@@ -195,7 +195,7 @@ async fn a_lease_that_is_given_back_is_signalled_if_its_life_is_due() {
 
 /// Red by: a reason or a trouble that cannot be read back.
 #[tokio::test]
-async fn the_last_words_of_a_life_are_read_back() {
+async fn the_last_report_of_an_item_is_read_back() {
     on_both(async |test: TestStore| {
         let store = &test.store;
         let world = World::new(store).await;

@@ -1,4 +1,4 @@
-//! The kernel's step on the store: load, commit, and how the lease is given back.
+//! The kernel's step on the store: load, commit, and the release of the lease.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -81,7 +81,7 @@ impl usher_kernel::World<Broker> for Outside {
 
 type Outcome = Result<Report<Reason>, Stopped>;
 
-/// One step that has time for another one or not, and with which record it goes on.
+/// One step that has time for another one or not, and the record that the next one starts with.
 async fn run_keeping(
     (world, outside): (&World, &Outside),
     (leased, record): (&Leased, &Record<Resource>),
@@ -102,10 +102,10 @@ async fn run(world: &World, leased: &Leased, outside: &Outside) -> Outcome {
     outcome
 }
 
-/// Red by: a lease that is not given back, or given back before the effect is known.
+/// Red by: a lease that is not released, or released before the effect is known.
 // Requirement: Q-17
 #[tokio::test]
-async fn a_step_ends_with_its_lease_given_back_once() {
+async fn a_step_releases_its_lease_exactly_once() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let item = WorkItem::Resource(world.declare("web").await.id());
@@ -149,10 +149,10 @@ async fn a_step_ends_with_its_lease_given_back_once() {
     .await;
 }
 
-/// Red by: a lease that is given back between two steps, or a record that is not the written one.
+/// Red by: a lease that is released between two steps, or a record that is not the written one.
 // Requirement: W-16
 #[tokio::test]
-async fn a_life_that_goes_on_keeps_its_lease_and_knows_what_it_wrote() {
+async fn an_item_with_another_step_keeps_its_lease_and_its_new_record() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let declared = world.declare("web").await;
@@ -213,10 +213,10 @@ async fn is_due(test: &TestStore, item: WorkItem) -> bool {
 const RESTS: Report<Reason> =
     Report { reason: Reason::AsDeclared, wake: Wake::OnChange, acted: false, committed: false };
 
-/// Red by: a driver that was overtaken, looked last, and tells nobody.
+/// Red by: a worker that lost its lease, saw the newest state, and does not requeue the item.
 // Requirement: W-17
 #[tokio::test]
-async fn whoever_was_overtaken_wakes_the_life_that_somebody_else_let_rest() {
+async fn a_late_worker_wakes_the_item_that_the_newer_holder_let_idle() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let item = WorkItem::Resource(world.declare("web").await.id());

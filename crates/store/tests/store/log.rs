@@ -41,7 +41,7 @@ async fn connect(test: &TestStore) -> Option<PgConnection> {
 /// Red by: a reader without the horizon (`xid < pg_snapshot_xmin(...)` taken out).
 // Requirement: Q-1
 #[tokio::test]
-async fn an_event_waits_until_nobody_can_come_before_it() {
+async fn an_event_waits_until_no_transaction_can_come_before_it() {
     on_both(async |test: TestStore| {
         let Some(mut slow) = connect(&test).await else { return };
         let mut fast = connect(&test).await.unwrap();
@@ -105,10 +105,10 @@ async fn transactions_are_read_in_the_order_of_their_numbers() {
     .await;
 }
 
-/// How long the storm of the tests lasts, in seconds, unless it is told otherwise.
+/// How long the load phase of the tests lasts, in seconds, unless it is set otherwise.
 const STORM: u64 = 2;
 
-/// One writer: it declares, commits crossings, and asks for deletion, until the time is over.
+/// One writer: it declares, commits transitions, and requests deletion, until the time is over.
 /// What was acknowledged is returned.
 async fn write(world: World, number: usize, until: Instant) -> Vec<(ResourceId, Version)> {
     let mut acknowledged = vec![];
@@ -177,7 +177,7 @@ async fn sixteen_writers_and_four_readers_lose_nothing() {
 async fn follow(store: Arc<Store>, done: Arc<AtomicUsize>) -> Vec<LoggedEvent> {
     let mut cursor = Cursor::START;
     let mut all = vec![];
-    // Other tests may delay the last ones, so there are a few more looks.
+    // Other tests may delay the last ones, so there are a few more reads.
     let mut looks = 24_000;
     loop {
         let written = done.load(Ordering::SeqCst);
@@ -198,7 +198,7 @@ async fn follow(store: Arc<Store>, done: Arc<AtomicUsize>) -> Vec<LoggedEvent> {
 /// Red by: rows that are deleted without moving the floor.
 // Requirement: Q-9
 #[tokio::test]
-async fn a_reader_whose_place_was_forgotten_is_told() {
+async fn a_reader_behind_the_floor_gets_an_error() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         for name in ["a", "b", "c"] {
@@ -216,13 +216,13 @@ async fn a_reader_whose_place_was_forgotten_is_told() {
             matches!(refused, Error::Forgotten { after: a, floor: f } if (a, f) == (after, floor))
         );
         let rest = test.store.events(second, 10).await.unwrap();
-        assert_eq!(rest, told[2..], "whoever read that far misses nothing");
+        assert_eq!(rest, told[2..], "a reader at that cursor misses nothing");
         assert_eq!(test.store.events(Cursor::START, 10).await.unwrap(), told[2..]);
     })
     .await;
 }
 
-/// Red by: a payload that forgets who or what, or tells a secret.
+/// Red by: a payload without its subject or object, or with a secret.
 // Requirement: V-9
 #[tokio::test]
 async fn an_event_says_who_what_when_and_with_which_version() {

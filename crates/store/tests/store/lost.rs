@@ -1,4 +1,4 @@
-//! A connection that is lost during the commit: nobody guesses what became of it.
+//! A connection that is lost during the commit: the store finds out whether it was done.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ enum Fate {
     Unheard,
     /// It arrives, and the connection breaks before its answer does.
     Unanswered,
-    /// As `Unheard`, and then somebody else moves the row.
+    /// As `Unheard`, and then another writer moves the row.
     Overtaken,
 }
 
@@ -98,7 +98,7 @@ async fn tunnelled(test: &TestStore, folder: &Folder) -> Option<(Arc<Store>, Nex
 /// without asking whose it is.
 // Requirement: Q-7
 #[tokio::test]
-async fn a_commit_whose_answer_is_lost_is_looked_up() {
+async fn a_commit_whose_answer_is_lost_is_verified() {
     on_both(async |test: TestStore| {
         let folder = Folder::new();
         let Some((store, next)) = tunnelled(&test, &folder).await else { return };
@@ -114,7 +114,7 @@ async fn a_commit_whose_answer_is_lost_is_looked_up() {
 
         *next.lock().unwrap() = Fate::Overtaken;
         let overtaken = store.commit(step.clone()).await.unwrap_err();
-        assert!(matches!(overtaken, Error::Conflict), "somebody else wrote: {overtaken}");
+        assert!(matches!(overtaken, Error::Conflict), "another writer won: {overtaken}");
         assert_eq!(told(&store, Cursor::START, 1).await.len(), 1);
 
         let step = usher_store::ResourceWrite { version: Version(2), ..step };
@@ -127,10 +127,10 @@ async fn a_commit_whose_answer_is_lost_is_looked_up() {
     .await;
 }
 
-/// Red by: an acceptance whose answer is lost and that is told as failed, or the other way round.
+/// Red by: an acceptance whose answer is lost and that is reported as failed, or vice versa.
 // Requirement: Q-7
 #[tokio::test]
-async fn an_acceptance_whose_answer_is_lost_is_looked_up() {
+async fn an_acceptance_whose_answer_is_lost_is_verified() {
     on_both(async |test: TestStore| {
         let folder = Folder::new();
         let Some((store, next)) = tunnelled(&test, &folder).await else { return };

@@ -27,10 +27,10 @@ fn disputed(it: &StoredMachine) -> MachineWrite {
     MachineWrite { next: Machine::hydrate(fields).unwrap(), ..aim(it, bind("a")) }
 }
 
-/// Red by: an order that its shard does not hear of, or a mark that goes before it was read.
+/// Red by: an order that its shard does not see, or a mark that is removed before it was read.
 // Requirement: F-47, F-52
 #[tokio::test]
-async fn what_others_write_of_a_machine_is_shown_to_its_shard_until_it_has_read_it() {
+async fn writes_of_others_to_a_machine_are_marked_until_its_shard_reads_them() {
     on_both(async |test: TestStore| {
         let store = &test.store;
         let held = lease(store, "s", LONG).await;
@@ -80,7 +80,7 @@ async fn what_others_write_of_a_machine_is_shown_to_its_shard_until_it_has_read_
 }
 
 /// Two who take a machine each for one resource at the same time. On PostgreSQL neither gets at its
-/// machine before both have asked, so that each could have found that the resource holds none.
+/// machine before both have read, so that each could have found that the resource holds none.
 async fn hold_at_once(
     test: &TestStore,
     machines: [MachineLifeId; 2],
@@ -134,7 +134,7 @@ async fn of_two_who_take_a_machine_for_one_resource_at_once_one_gets_it() {
 
 /// Red by: a machine that is held or disputed and is offered as a free one.
 #[tokio::test]
-async fn only_machines_that_nobody_holds_and_nobody_disputes_are_free() {
+async fn only_machines_neither_held_nor_disputed_are_free() {
     on_both(async |test: TestStore| {
         let store = &test.store;
         let held = lease(store, "s", LONG).await;

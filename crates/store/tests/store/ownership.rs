@@ -24,7 +24,7 @@ use crate::test_store::{TestDatabase, TestStore, on_both, on_both_databases, tol
 /// Red by: a reference without its foreign key, or one that a deleted row still holds.
 // Requirement: D-4
 #[tokio::test]
-async fn a_life_holds_its_siblings_until_it_is_deleted() {
+async fn a_resource_holds_what_it_refers_to_until_it_is_deleted() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let (store, id) = (&test.store, world.declare("web").await.id());
@@ -91,10 +91,10 @@ async fn a_provider_config_holds_its_credential_until_it_is_gone() {
     .await;
 }
 
-/// Red by: acceptance into a placement that ends meanwhile.
+/// Red by: acceptance into a placement that is removed meanwhile.
 // Requirement: Q-19
 #[tokio::test]
-async fn nobody_is_accepted_into_a_placement_that_ends() {
+async fn no_resource_is_accepted_into_a_placement_that_is_removed() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let command = world.command("web");
@@ -135,7 +135,7 @@ async fn a_name_is_one_among_the_not_deleted() {
         }
         assert_eq!(accepted.len(), 1);
         let config = test.store.provider_config(accepted[0].pinned().provider_config).await;
-        assert_eq!(config.unwrap().state.users, 1, "whoever was refused left nothing behind");
+        assert_eq!(config.unwrap().state.users, 1, "a refused acceptance left nothing behind");
         let elsewhere = World::new(&test.store).await;
         elsewhere.declare("web").await;
         let mut named =
@@ -215,7 +215,7 @@ async fn keyed(
     }
 }
 
-/// Red by: a key that belongs to everybody, forgets its request, or is remembered for ever.
+/// Red by: a key that is shared by all callers, forgets its request, or is kept for ever.
 // Requirement: A-11
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_repeated_declaration_with_its_key_makes_one_resource() {
@@ -280,10 +280,10 @@ async fn an_order_is_noted_with_what_it_did() {
     .await;
 }
 
-/// Red by: an end by command that leaves rows open, or a reaping that nobody carries out.
+/// Red by: an abandonment that leaves rows open, or a later cleanup that no worker does.
 // Requirement: Q-20
 #[tokio::test]
-async fn what_was_given_up_is_on_record_and_can_be_taken_back() {
+async fn an_abandoned_resource_is_recorded_and_can_be_reaped() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let id = world.declare("web").await.id();
@@ -339,7 +339,7 @@ async fn a_database_that_was_seen_elsewhere_is_another_installation() {
     .await;
 }
 
-/// Red by: a copy of the file that is not told from the original.
+/// Red by: a copy of the file that is not distinguished from the original.
 // Requirement: D-14
 #[tokio::test]
 async fn a_copied_file_is_another_installation() {
@@ -359,7 +359,7 @@ async fn a_copied_file_is_another_installation() {
 /// larger than any of this one, and readers would wait for ever or skip what is new.
 // Requirement: Q-10
 #[tokio::test]
-async fn after_a_logical_restore_old_transaction_ids_blind_no_reader() {
+async fn after_a_logical_restore_old_transaction_ids_hide_no_event() {
     on_both_databases(async |ground: TestDatabase| {
         let place = &ground.place;
         Store::migrate(place, Way::Up).await.unwrap();

@@ -19,9 +19,9 @@ fn release(item: WorkItem, claim: Claim, wake: Wake) -> Release {
     Release { item, claim, wake, reason: REASON }
 }
 
-/// Red by: a write for a change outside that whoever takes the item sees anyway.
+/// Red by: a write for an external change that the next lease holder sees anyway.
 #[tokio::test]
-async fn a_change_outside_writes_nothing_for_a_life_that_is_due_for_anybody() {
+async fn an_external_change_writes_nothing_for_an_item_that_is_due() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let id = world.declare("web").await.id();
@@ -33,7 +33,7 @@ async fn a_change_outside_writes_nothing_for_a_life_that_is_due_for_anybody() {
         let claimed = test.store.entry(item).await.unwrap().unwrap();
         assert_eq!(test.store.wake_labels(vec![*id.as_uuid()]).await.unwrap(), 1);
         let woken = test.store.entry(item).await.unwrap().unwrap();
-        assert_eq!(woken.wake_seq, claimed.wake_seq + 1, "whoever has it must look again");
+        assert_eq!(woken.wake_seq, claimed.wake_seq + 1, "the lease holder must observe again");
     })
     .await;
 }
@@ -70,7 +70,7 @@ async fn leases_and_the_present_come_from_the_clock_of_the_database() {
 /// Red by: a clock of this process; only ids may be minted with it.
 // Requirement: W-12
 #[test]
-fn no_source_of_the_store_asks_the_clock_of_its_process() {
+fn no_source_of_the_store_reads_the_process_clock() {
     for (path, text) in sources() {
         for clock in ["SystemTime", "Instant::now", "OffsetDateTime", "Utc::now"] {
             assert!(!text.contains(clock), "{path} asks {clock}");
@@ -109,7 +109,7 @@ fn sources() -> Vec<(String, String)> {
     files
 }
 
-/// Red by: a release that looks at the decision only (`wake_seq <> $4` taken out).
+/// Red by: a release that considers the decision only (`wake_seq <> $4` taken out).
 // Requirement: Q-3
 #[tokio::test]
 async fn a_wake_up_during_a_step_is_never_lost() {
@@ -159,7 +159,7 @@ async fn a_wake_up_during_a_step_survives_its_commit() {
 /// Red by: attempts that are counted when a step ends.
 // Requirement: Q-4
 #[tokio::test]
-async fn a_life_that_kills_its_driver_is_counted_and_backs_off() {
+async fn an_item_that_kills_its_worker_is_counted_and_backs_off() {
     let pace = Pace {
         lease: Duration::ZERO,
         base: Duration::from_hours(1_000),
@@ -171,7 +171,7 @@ async fn a_life_that_kills_its_driver_is_counted_and_backs_off() {
         let first = world.claim(item).await;
         assert_eq!(first.claim.attempt, 1);
         let entry = test.store.entry(item).await.unwrap().unwrap();
-        assert_eq!(entry.attempts, 1, "although nobody gave the lease back");
+        assert_eq!(entry.attempts, 1, "although the lease was not released");
         let due = entry.due.unwrap();
         assert!(due > first.now, "its lease is over and it is not due");
         assert!(test.store.claim_due(10).await.unwrap().leased.iter().all(|it| it.item != item));
@@ -182,7 +182,7 @@ async fn a_life_that_kills_its_driver_is_counted_and_backs_off() {
         let late = release(item, first.claim, Wake::Never);
         let before = test.store.entry(item).await.unwrap();
         test.store.release(late).await.unwrap();
-        assert_eq!(test.store.entry(item).await.unwrap(), before, "whoever was overtaken is late");
+        assert_eq!(test.store.entry(item).await.unwrap(), before, "its fence is too old");
     })
     .await;
 }
@@ -190,7 +190,7 @@ async fn a_life_that_kills_its_driver_is_counted_and_backs_off() {
 /// Red by: a claim that does not lock what it selects.
 // Requirement: Q-6
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn no_life_is_claimed_twice_under_a_live_lease() {
+async fn no_item_is_claimed_twice_under_a_live_lease() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         for index in 0..40 {
@@ -221,10 +221,10 @@ async fn no_life_is_claimed_twice_under_a_live_lease() {
     .await;
 }
 
-/// Red by: a selection of due items that does not look at their leases.
+/// Red by: a selection of due items that ignores their leases.
 // Requirement: Q-6
 #[tokio::test]
-async fn lives_that_were_woken_under_their_lease_hide_nobody() {
+async fn items_woken_under_their_lease_hide_no_other_item() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         for name in ["a", "b"] {

@@ -31,7 +31,7 @@ pub(crate) struct Real {
     pub(crate) ground: Ground,
     /// The database, for hands that reach in from outside.
     pub(crate) database: Arc<test_store::TestDatabase>,
-    /// What befalls its commits, in a simulated life.
+    /// The faults of its commits, in a simulated run.
     pub(crate) storm: Option<Storm>,
 }
 
@@ -110,7 +110,7 @@ impl Port for Real {
     }
 
     /// Whatever is in the future is nearer by so much, and whatever is past is longer ago. In a
-    /// simulated life the time does pass.
+    /// simulated run the time does pass.
     fn pass(&mut self, span: Duration) {
         if let Some(storm) = &mut self.storm {
             storm.wait(span);
@@ -213,7 +213,7 @@ impl Port for Real {
     fn events(&mut self, after: Option<&str>, count: u32) -> Result<Vec<Told>, No> {
         let after = after.map_or(Cursor::START, |it| it.parse().unwrap());
         if self.database.is_postgres() {
-            // Somebody else's transaction may delay a row; whoever reads again finds it.
+            // Another transaction may delay a row; a later read finds it.
             let wanted = self.count_after(after);
             self.runtime.block_on(told(&self.store, after, wanted));
         }

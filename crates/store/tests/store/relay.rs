@@ -63,7 +63,7 @@ async fn logged(store: &Store, count: usize) -> Vec<String> {
 /// Red by: an attribute that is missing, or another id for the same row.
 // Requirement: Y-1
 #[tokio::test]
-async fn what_is_told_arrives_as_cloud_events_in_the_order_of_the_log() {
+async fn events_arrive_as_cloud_events_in_the_order_of_the_log() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let receiver = Receiver::new().await;
@@ -108,7 +108,7 @@ async fn a_crash_between_delivery_and_its_record_repeats_it_with_the_same_id() {
         }
         // One round delivers all three only if the log shows all of them when it begins.
         let all = logged(&test.store, 3).await;
-        // The third is heard, and never answered in the item of this relay.
+        // The third is received, and never answered to this relay.
         receiver.reply([
             Reply::Status(200, vec![]),
             Reply::Status(200, vec![]),
@@ -188,7 +188,7 @@ async fn a_dead_and_a_slow_sink_delay_no_other() {
 /// Red by: a back-off that does not listen.
 // Requirement: Y-5
 #[tokio::test]
-async fn a_sink_that_asks_for_a_pause_gets_it() {
+async fn a_retry_after_of_a_sink_is_respected() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let receiver = Receiver::new().await;
@@ -221,7 +221,7 @@ async fn a_sink_that_asks_for_a_pause_gets_it() {
 /// Red by: a refusal that is retried for ever, that skips the event, or that ends everything.
 // Requirement: Y-6
 #[tokio::test]
-async fn whoever_wants_no_more_or_refuses_too_long_is_parked_with_the_reason() {
+async fn a_sink_that_is_gone_or_refuses_too_long_is_parked_with_the_reason() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let (gone, refusing) = (Receiver::new().await, Receiver::new().await);
@@ -308,10 +308,10 @@ async fn two_relays_deliver_everything_once_between_them_and_in_order() {
     .await;
 }
 
-/// Red by: a relay that writes or calls while there is nothing to tell.
+/// Red by: a relay that writes or calls while there is no event to deliver.
 // Requirement: Y-8
 #[tokio::test]
-async fn at_rest_nothing_is_written_and_nobody_is_called() {
+async fn an_idle_relay_writes_nothing_and_calls_no_sink() {
     let settings = Settings { log_poll: Duration::from_millis(10), ..Settings::default() };
     on_both_with(settings, async |test: TestStore| {
         let world = World::new(&test.store).await;
@@ -333,10 +333,10 @@ async fn at_rest_nothing_is_written_and_nobody_is_called() {
     .await;
 }
 
-/// Red by: a settlement that does not look at the fence.
+/// Red by: a settlement that ignores the fence.
 // Requirement: Y-7
 #[tokio::test]
-async fn whoever_lost_the_lease_writes_nothing_down() {
+async fn a_relay_that_lost_its_lease_writes_nothing() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         world.declare("a").await;
@@ -347,7 +347,7 @@ async fn whoever_lost_the_lease_writes_nothing_down() {
         let first = store.lease_sink(name.clone(), lease).await.unwrap();
         let first = first.unwrap();
         let second = store.lease_sink(name.clone(), lease).await.unwrap();
-        assert_eq!(second, None, "somebody holds it");
+        assert_eq!(second, None, "another relay holds it");
         end_lease(&test).await;
         let second = store.lease_sink(name.clone(), lease).await.unwrap();
         let second = second.unwrap();
@@ -364,7 +364,7 @@ async fn whoever_lost_the_lease_writes_nothing_down() {
     .await;
 }
 
-/// Red by: a sink that begins elsewhere, a name that is taken twice, a removed one that is told.
+/// Red by: a sink that begins elsewhere, a name that is taken twice, delivery to a removed sink.
 // Requirement: Y-10
 #[tokio::test]
 async fn sinks_are_entered_changed_parked_and_removed() {
@@ -405,7 +405,7 @@ async fn sinks_are_entered_changed_parked_and_removed() {
     .await;
 }
 
-/// Red by: a clone that tells the sinks of the original.
+/// Red by: a clone that delivers to the sinks of the original.
 // Requirement: Y-10
 #[tokio::test]
 async fn the_sinks_of_a_clone_are_parked() {

@@ -1,4 +1,4 @@
-//! Forgetting: only what is old, only what everybody was told, in batches, and nobody misses it.
+//! Retention: only old events that every sink has received are deleted, in batches.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::test_store::{TestStore, on_both, told};
 const NOTHING: Retention =
     Retention { events: Duration::ZERO, batch: 2, rest: Duration::from_mins(1) };
 
-/// Red by: a sweep that looks at one of age and sinks only, or takes all in one batch.
+/// Red by: a sweep that considers only one of age and sinks, or takes all in one batch.
 // Requirement: Y-12
 #[tokio::test]
-async fn events_go_when_they_are_old_and_every_sink_was_told() {
+async fn events_are_deleted_when_old_and_delivered_to_every_sink() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         for turn in 0..5 {
@@ -53,7 +53,7 @@ async fn events_go_when_they_are_old_and_every_sink_was_told() {
     .await;
 }
 
-/// Red by: a floor that whoever is late sets back.
+/// Red by: a floor that a late run sets back.
 // Requirement: Y-13
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_floor_never_goes_back() {
@@ -85,10 +85,10 @@ async fn the_floor_never_goes_back() {
     .await;
 }
 
-/// Red by: a follower that is not woken, skips, or asks all the time.
+/// Red by: a follower that is not woken, skips events, or polls all the time.
 // Requirement: Y-11
 #[tokio::test]
-async fn whoever_follows_the_log_is_woken_by_what_is_told() {
+async fn a_follower_of_the_log_is_woken_by_a_new_event() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let mut follower = test.store.follow(Cursor::START);

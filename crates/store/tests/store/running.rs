@@ -27,7 +27,7 @@ impl Running {
         Self { stop, task }
     }
 
-    /// Ends it as a program that is told to end does.
+    /// Ends it as a program does on a termination signal.
     pub(crate) async fn stop(self) {
         let _ = self.stop.send(());
         self.task.await.unwrap();

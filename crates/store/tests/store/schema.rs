@@ -183,7 +183,7 @@ async fn described(ground: &TestDatabase) -> String {
     }
 }
 
-/// Red by: any change of a migration that nobody meant.
+/// Red by: any unintended change of a migration.
 // Requirement: D-3
 #[tokio::test]
 async fn the_migrations_make_the_schema_that_was_committed() {
@@ -194,7 +194,7 @@ async fn the_migrations_make_the_schema_that_was_committed() {
     .await;
 }
 
-/// Red by: a down that forgets a table, drops in the wrong order, or cannot live with rows.
+/// Red by: a down that forgets a table, drops in the wrong order, or fails on existing rows.
 // Requirement: D-5
 #[tokio::test]
 async fn migrations_go_up_and_down_and_up_again_with_data() {
@@ -234,7 +234,7 @@ async fn closed(store: std::sync::Arc<Store>) {
     drop(store);
 }
 
-/// Red by: a check that looks at the number of migrations only.
+/// Red by: a check that compares the number of migrations only.
 // Requirement: Q-13
 #[tokio::test]
 async fn a_newer_a_changed_and_a_foreign_schema_are_refused_by_name() {

@@ -2,7 +2,7 @@
 //!
 //! Everything outside the store is simulated, as in every simulated item; the store is a file, its
 //! clock is the real one, and a tick is a millisecond of it. Drivers die before and after commits,
-//! oversleep their leases and lose answers as the seed says. Besides, commits are given up by
+//! oversleep their leases and lose answers as the seed says. Besides, commits are dropped by
 //! their callers half-way, or the whole process dies in the middle of one and opens the file again.
 //! The checkers are the broker's; they judge what is read back from the file. How often a commit is
 //! met by what depends on the clock, so a seed is not quite the same item twice.
@@ -28,11 +28,11 @@ use crate::declare::World;
 use crate::real::{Real, no};
 use crate::test_store::{Folder, TestDatabase};
 
-/// How many items the tests live, unless they are told otherwise.
+/// How many runs the tests simulate, unless it is set otherwise.
 const LIVES: u64 = 300;
 /// How many items wait for their clocks at the same time.
 const AT_ONCE: usize = 16;
-/// The most turns of the runtime that a commit is waited for before it is given up.
+/// The most turns of the runtime that a commit is waited for before it is dropped.
 const TURNS_MAX: u64 = 40;
 
 /// What is broken on purpose.
@@ -69,7 +69,7 @@ enum Fate {
 }
 
 impl Storm {
-    /// Waits for the next tick; whoever is late is not made later.
+    /// Waits for the next tick; a late run does not wait.
     #[expect(clippy::disallowed_methods, reason = "the store's clock is the real one")]
     pub(crate) fn wait(&mut self, tick: Duration) {
         let now = Instant::now();
@@ -142,7 +142,7 @@ impl Real {
             return Err(No::Unavailable("the process died".to_owned()));
         }
         let Some(answer) = answer else {
-            // Whoever writes after it finds it done or not done.
+            // A later write finds it done or not done.
             self.run(self.store.wake_labels(vec![Uuid::max()]))?;
             return Err(No::Unavailable("the answer".to_owned()));
         };
@@ -240,7 +240,7 @@ fn live_many(items: u64, bend: Option<Bend>) -> (Option<(u64, Verdict)>, u64, Ar
 /// Red by: each of the bends below.
 // Requirement: Q-27
 #[test]
-fn simulated_lives_on_sqlite_end_as_wished() {
+fn simulated_runs_on_sqlite_converge() {
     let begun = Instant::now();
     let (wrong, lived, met) = live_many(asked("USHER_SIMULATED_LIVES", LIVES), None);
     if let Some((seed, verdict)) = wrong {
@@ -253,7 +253,7 @@ fn simulated_lives_on_sqlite_end_as_wished() {
     assert!(count(&met.crashed) >= lived / 10 && count(&met.given_up) >= lived / 10, "{met:?}");
 }
 
-/// Red by: checkers that do not look at what is in the file.
+/// Red by: checkers that ignore what is in the file.
 // Requirement: Q-27
 #[test]
 fn what_is_broken_on_purpose_is_noticed_on_sqlite() {

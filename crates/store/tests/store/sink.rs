@@ -1,4 +1,4 @@
-//! A sink to deliver to: a real HTTP server on this machine that answers as it is told.
+//! A sink to deliver to: a real HTTP server on this machine with scripted answers.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

@@ -65,7 +65,7 @@ impl TestDatabase {
         Self { place, _database: None, _folder: Some(folder) }
     }
 
-    /// A database that somebody else looks after.
+    /// A database that the caller removes.
     pub(crate) const fn borrowed(place: Place) -> Self {
         Self { place, _database: None, _folder: None }
     }
@@ -90,7 +90,7 @@ impl TestDatabase {
         matches!(self.place, Place::Postgres(_))
     }
 
-    /// Runs statements past the store, as somebody with a console would.
+    /// Runs statements past the store, as an operator with a console would.
     pub(crate) async fn execute(&self, sql: &str) {
         match &self.place {
             Place::Postgres(url) => {
@@ -106,7 +106,7 @@ impl TestDatabase {
         }
     }
 
-    /// One number, asked past the store.
+    /// One number, queried past the store.
     pub(crate) async fn number(&self, sql: &str) -> i64 {
         match &self.place {
             Place::Postgres(url) => {
@@ -166,16 +166,16 @@ pub(crate) async fn on_both_databases(test: impl AsyncFn(TestDatabase)) {
     }
 }
 
-/// About which resource, in which project and what was told; machines tell nothing here.
+/// The resource, project and type of an event; machines emit none here.
 pub(crate) fn of_resource(it: &LoggedEvent) -> (ResourceId, ProjectId, EventType) {
     match it.about {
         About::Resource { id, project, event_type } => (id, project, event_type),
-        About::Machine { id, .. } => panic!("machine {id} told something"),
+        About::Machine { id, .. } => panic!("machine {id} emitted an event"),
     }
 }
 
-/// Reads events until there are so many: whoever has a transaction open anywhere on the server
-/// delays them, and other tests do.
+/// Reads events until there are so many: any open transaction on the server delays them, and other
+/// tests have some.
 pub(crate) async fn told(store: &Store, after: Cursor, count: usize) -> Vec<LoggedEvent> {
     for _ in 0..12_000 {
         let told = store.events(after, 100).await.unwrap();

@@ -17,11 +17,11 @@ use crate::variable;
 /// Red by: a row that fails the whole claim, or is claimed again and again.
 // Requirement: Q-12
 #[tokio::test]
-async fn a_row_that_breaks_its_own_rules_is_parked_and_stops_nobody_else() {
+async fn a_row_that_breaks_its_own_rules_is_parked_and_blocks_no_other() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let bends = [
-            ("xr_name = 'somebody-elses'", "xr_name"),
+            ("xr_name = 'foreign'", "xr_name"),
             ("composite = '{\"group\": 7}'", "composite"),
             ("parameters = '[]'", "parameters"),
             ("api_url = 'gopher://x'", "api_url"),
@@ -151,7 +151,7 @@ async fn every_session_has_its_limits() {
     let sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'usher'
         AND datname = current_database()";
     assert!(ground.number(sql).await >= 1, "it is found by its name");
-    // A lock that somebody holds for ever ends a write after the time that was set.
+    // A lock that another session holds for ever fails a write after the configured timeout.
     let world = World::new(&Arc::new(store)).await;
     let id = world.declare("web").await.id();
     let Place::Postgres(url) = &ground.place else { return };
@@ -196,10 +196,10 @@ async fn bad_rows_of_other_tables_are_parked_by_name() {
     .await;
 }
 
-/// Red by: a database that may only be read, or is full, told as any other trouble.
+/// Red by: a database that is read-only or full, reported as any other error.
 // Requirement: Q-23
 #[tokio::test]
-async fn a_full_or_read_only_server_is_told_by_name() {
+async fn a_full_or_read_only_server_has_its_own_error() {
     let Some(ground) = TestDatabase::postgres().await else { return };
     let store = Arc::new(Store::open(&ground.place, Settings::default()).await.unwrap());
     let world = World::new(&store).await;
@@ -285,7 +285,7 @@ async fn what_was_acknowledged_survives_a_killed_server() {
     for writer in writers {
         ends.push(writer.await.unwrap());
     }
-    // Connections that broke while they rested are found out by whoever takes them next.
+    // Connections that broke while idle are detected by the next caller that takes them.
     for _ in 0..Settings::default().connections_max {
         let _ = store.resource(ends[0].0).await;
     }
@@ -300,8 +300,8 @@ async fn what_was_acknowledged_survives_a_killed_server() {
     }
 }
 
-/// Runs one of the tests below as its own process, in a place with a small disk. `None` if nobody
-/// may make such a place here.
+/// Runs one of the tests below as its own process, on a small tmpfs. `None` if this user may not
+/// mount one.
 fn on_a_small_disk(test: &str) -> Option<String> {
     let folder = Folder::new();
     let script = r#"mount -t tmpfs -o size=2m tmpfs "$1" && exec "$2" "$3" --exact --nocapture"#;
@@ -324,10 +324,10 @@ fn on_a_small_disk(test: &str) -> Option<String> {
     None
 }
 
-/// Red by: a full disk that is told as any other trouble, or that breaks the store for good.
+/// Red by: a full disk that is reported as any other error, or that breaks the store for good.
 // Requirement: Q-23
 #[test]
-fn a_full_disk_is_told_by_name_and_survived() {
+fn a_full_disk_has_its_own_error_and_is_survived() {
     on_a_small_disk("trouble::fill_a_small_disk");
 }
 
@@ -363,10 +363,10 @@ async fn fill_a_small_disk() {
     assert!(store.wake(item).await.unwrap(), "it goes on when there is room");
 }
 
-/// Red by: a file that may only be read and is told as any other trouble.
+/// Red by: a read-only file that is reported as any other error.
 // Requirement: Q-23
 #[test]
-fn a_read_only_place_is_told_by_name() {
+fn a_read_only_place_has_its_own_error() {
     on_a_small_disk("trouble::open_a_read_only_file");
 }
 

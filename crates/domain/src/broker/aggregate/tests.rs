@@ -76,12 +76,12 @@ fn a_stored_row_that_contradicts_itself_is_refused_by_the_name_of_the_field() {
         (
             "deletion_requested_at",
             bent(|it| it.phase = Phase::Deregistering),
-            "nobody leaves unasked",
+            "Deregistering without a deletion request",
         ),
         (
             "deletion_requested_at",
             bent(|it| it.phase = Phase::Deprovisioning),
-            "nobody leaves unasked",
+            "Deprovisioning without a deletion request",
         ),
         (
             "deletion_requested_at",
@@ -89,16 +89,16 @@ fn a_stored_row_that_contradicts_itself_is_refused_by_the_name_of_the_field() {
                 it.phase = Phase::Deleted;
                 it.outcome = Some(Outcome::Removed);
             }),
-            "nobody is deleted unasked",
+            "Deleted without a deletion request",
         ),
-        ("outcome", bent(|it| it.outcome = Some(Outcome::Removed)), "it has not ended"),
+        ("outcome", bent(|it| it.outcome = Some(Outcome::Removed)), "an outcome before Deleted"),
         (
             "outcome",
             bent(|it| {
                 it.phase = Phase::Deleted;
                 it.deletion_requested_at = Some(START);
             }),
-            "it ended, and nobody says how",
+            "Deleted without an outcome",
         ),
     ];
     for (what, fields, why) in cases {
@@ -198,7 +198,7 @@ fn absence_counts_from_the_end_of_the_quiet_time_on() {
     assert!(!quiet.is_quiet(Timestamp::from_micros(LATER.as_micros() - 1)), "just before");
     assert!(quiet.is_quiet(LATER), "at its end");
     assert!(quiet.is_quiet(NOW), "after it");
-    assert!(resource(|_| ()).is_quiet(START), "nobody is waited for");
+    assert!(resource(|_| ()).is_quiet(START), "no grace is set");
 }
 
 #[test]

@@ -13,12 +13,12 @@ fn until(millis: i64) -> Outstanding {
 
 // Requirement: T-11
 #[test]
-fn the_quiet_time_is_the_end_of_the_last_lease_and_the_request_bound() {
+fn the_in_flight_grace_ends_one_request_timeout_after_the_last_lease() {
     let cases = [
-        (IDLE, None, "nobody is at work"),
-        (until(49_999), None, "whoever held it cannot be heard any more"),
+        (IDLE, None, "no lease is held"),
+        (until(49_999), None, "requests of the last holder have timed out"),
         (until(50_000), None, "the last request ends now"),
-        (until(50_001), Some(Timestamp::from_millis(60_001)), "a request may still be heard"),
+        (until(50_001), Some(Timestamp::from_millis(60_001)), "a request may still arrive"),
         (until(60_001), Some(Timestamp::from_millis(70_001)), "the lease is outstanding"),
     ];
     for (outstanding, quiet, why) in cases {
@@ -29,18 +29,18 @@ fn the_quiet_time_is_the_end_of_the_last_lease_and_the_request_bound() {
     }
 }
 
-/// Red by: a quiet time that outlasts the lease it waits for, or one that is lengthened.
+/// Red by: an in-flight grace that outlasts the lease it waits for, or one that is lengthened.
 // Requirement: T-11
 #[test]
-fn whoever_gave_its_lease_back_in_peace_is_not_waited_for() {
+fn a_worker_that_released_its_lease_cleanly_is_not_waited_for() {
     let at = |millis| Some(Timestamp::from_millis(millis));
     let cases = [
-        (at(70_001), IDLE, None, "it was given back"),
-        (at(70_001), until(49_000), None, "an older one cannot be heard any more"),
-        (at(70_001), until(55_000), at(65_000), "an older one may still be heard"),
-        (at(70_001), until(60_001), at(70_001), "it was not given back"),
-        (at(70_001), until(90_000), at(70_001), "what came later is not waited for"),
-        (None, until(60_001), None, "nobody was waited for"),
+        (at(70_001), IDLE, None, "the lease was released"),
+        (at(70_001), until(49_000), None, "requests of an older holder have timed out"),
+        (at(70_001), until(55_000), at(65_000), "an older request may still arrive"),
+        (at(70_001), until(60_001), at(70_001), "the lease was not released"),
+        (at(70_001), until(90_000), at(70_001), "a later lease is not waited for"),
+        (None, until(60_001), None, "no grace was set"),
     ];
     for (quiet, others, expected, why) in cases {
         let it = resource(|it| it.quiet_until = quiet);

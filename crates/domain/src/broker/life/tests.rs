@@ -86,7 +86,7 @@ fn every_rest_has_its_wake() {
 
 // Requirement: B-24
 #[test]
-fn a_deadline_changes_the_reason_when_it_has_come_and_nobody_sleeps_through_it() {
+fn a_deadline_changes_the_reason_when_it_passes_and_requeues_at_that_time() {
     let minutes = Duration::from_mins;
     let asked = |phase| {
         move |it: &mut Fields| {

@@ -57,11 +57,11 @@ fn what_an_xr_composed_is_recorded_when_it_is_there_or_announced() {
     let removed = || child(ComposedState::KindRemoved, false);
     let there = |ours| child(standing("p", ours), true);
     let cases = [
-        (None, there(true), Composed::Unrecorded, vec![Seen], "there and new"),
-        (None, absent(true), Composed::Unrecorded, vec![Intended], "announced and new"),
-        (None, absent(false), Composed::None, vec![], "neither there nor announced"),
-        (None, there(false), Composed::None, vec![], "somebody else's"),
-        (None, removed(), Composed::Unrecorded, vec![Intended], "its kind removed, and new"),
+        (None, there(true), Composed::Unrecorded, vec![Seen], "present and not recorded"),
+        (None, absent(true), Composed::Unrecorded, vec![Intended], "announced and not recorded"),
+        (None, absent(false), Composed::None, vec![], "neither present nor announced"),
+        (None, there(false), Composed::None, vec![], "present and foreign"),
+        (None, removed(), Composed::Unrecorded, vec![Intended], "kind removed, not recorded"),
         (Some(seen(name(), "p")), there(true), Composed::Present, vec![], "on record"),
         (Some(seen(name(), "q")), there(true), Composed::Unrecorded, vec![Gone, Seen], "replaced"),
         (Some(seen(name(), "p")), removed(), Composed::KindRemoved, vec![], "its kind removed"),
@@ -89,11 +89,11 @@ fn an_announced_name_is_gone_once_the_xr_is_gone_and_all_is_quiet() {
     let out = leaving(Phase::Deprovisioning);
     assert_eq!(told(&out, rows(&out), &absent(true)), open, "the XR may still make it");
     let settled = (Composed::None, vec![Standing::Gone]);
-    assert_eq!(told(&out, rows(&out), &absent(false)), settled, "nobody makes it any more");
+    assert_eq!(told(&out, rows(&out), &absent(false)), settled, "no XR creates it any more");
     let stranger = Look { xr: Ok(Some(xr("y", "b", Condition::Ready))), ..absent(false) };
-    assert_eq!(told(&out, rows(&out), &stranger), settled, "the name is somebody else's");
+    assert_eq!(told(&out, rows(&out), &stranger), settled, "the XR is foreign");
     let blind = Look { xr: Err(Unreachable), ..absent(false) };
-    assert_eq!(told(&out, rows(&out), &blind), open, "nobody knows the XR");
+    assert_eq!(told(&out, rows(&out), &blind), open, "the XR is unknown");
     let loud = resource(|it| {
         it.deletion_requested_at = Some(START);
         it.quiet_until = Some(look().at.after(std::time::Duration::from_micros(1)));
@@ -148,7 +148,7 @@ fn every_state_of_a_token_has_its_fact_and_its_answer() {
         (&it, Some(TokenState::Expired), Token::Expired, SETTLED, "it ran out"),
         (&it, Some(TokenState::Revoked), Token::Revoked, SETTLED, "it was revoked"),
         (&out, None, Token::None, SETTLED, "never issued, and never will be"),
-        (&out, Some(TokenState::Redeemable), Token::Issued, SETTLED, "nobody redeems it any more"),
+        (&out, Some(TokenState::Redeemable), Token::Issued, SETTLED, "not redeemable any more"),
     ];
     for (it, state, fact, answer, why) in cases {
         let look = Look { tokens: state.map(|it| (G1, it)).into_iter().collect(), ..look() };
@@ -170,7 +170,7 @@ fn the_current_token_counts_and_every_recorded_one_is_told() {
     assert_eq!(folded.facts.token, Token::Expired);
     let tokens = folded.sightings.into_iter().filter(|it| it.name.kind == KIND_TOKEN);
     let told: Vec<_> = tokens.map(|it| (it.name.generation, it.answer)).collect();
-    assert_eq!(told, vec![(G1, SETTLED)], "only what is on record; nobody enters an old one");
+    assert_eq!(told, vec![(G1, SETTLED)], "only a recorded token; an old one is not added");
 }
 
 fn peers(states: &[(Generation, PeerState)]) -> Look {
@@ -221,6 +221,6 @@ fn peers_of_other_generations_count_only_while_showing_out() {
         let look = peers(&states);
         let node = |it| fold(it, &Book::default(), &look).facts.node;
         assert_eq!(node(&converging), while_converging, "converging: {states:?}");
-        assert_eq!(node(&replacing), while_showing_out, "showing out: {states:?}");
+        assert_eq!(node(&replacing), while_showing_out, "in teardown: {states:?}");
     }
 }

@@ -335,7 +335,7 @@ fn behind_a_tripped_rail_nothing_on_record_is_taken_for_gone() {
 }
 
 #[test]
-fn a_standalone_resource_asks_nobody_about_nodes() {
+fn a_standalone_resource_has_no_node_even_if_peers_are_unknown() {
     let unheard = bent(|look| look.peers = Err(Unknown::Unreachable));
     let it = resource(|it| it.pinned.role = MeshRole::Standalone);
     assert_eq!(facts(&it, vec![], &unheard).node, Node::None);
@@ -445,9 +445,9 @@ fn absence_settles_only_while_showing_out_and_quiet() {
     let cases = [
         (resource(|_| ()), OPEN, "wanted"),
         (resource(|it| it.quiet_until = Some(NOW)), OPEN, "wanted and quiet"),
-        (asked(Some(later)), OPEN, "leaving, a driver may still be heard"),
-        (asked(Some(NOW)), SETTLED, "leaving and quiet"),
-        (asked(None), SETTLED, "leaving, nobody was at work"),
+        (asked(Some(later)), OPEN, "in teardown, a request of a worker may still arrive"),
+        (asked(Some(NOW)), SETTLED, "in teardown, the grace is over"),
+        (asked(None), SETTLED, "in teardown, no lease was held"),
         (resource(|it| it.tenure = Tenure::Leaving), SETTLED, "being replaced"),
     ];
     for (it, expected, why) in cases {
@@ -483,5 +483,5 @@ fn a_snapshot_that_missed_an_answer_is_incomplete() {
     assert!(blind(&bent(|look| look.xr = Err(Unreachable))));
     assert!(blind(&bent(|look| look.anchors = Err(Forbidden))));
     let older = bent(|look| look.authority = Authority::Replaced);
-    assert!(blind(&older), "an older page may hide what nobody has on record");
+    assert!(blind(&older), "an older list may hide what is not recorded");
 }

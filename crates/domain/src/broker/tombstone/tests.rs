@@ -79,7 +79,7 @@ fn an_anchor_that_came_back_is_taken_away() {
 
 // Requirement: T-17
 #[test]
-fn whoever_is_not_recorded_as_ours_is_not_touched() {
+fn an_object_not_recorded_as_ours_is_not_touched() {
     let rows = vec![intended(deleted().xr_name(G1)), intended(deleted().anchor_name(G1))];
     let xr = observed(Facts { xr: Xr::Ready, ..NOTHING });
     let expected = (deleted(), vec![], None, soon(), Reason::RemovingSubstrate);

@@ -112,7 +112,7 @@ fn a_field_that_the_xrd_does_not_declare_is_pruned() {
 }
 
 #[test]
-fn a_parameter_that_nobody_takes_is_noted() {
+fn a_parameter_that_no_patch_takes_is_a_warning() {
     let patches = json!([{ "fromFieldPath": "spec.userData" },
         { "fromFieldPath": "spec.parameters.sizes" }]);
     let bundle = with_size(composed(&json!([{ "name": "a", "patches": patches }])));
@@ -121,7 +121,7 @@ fn a_parameter_that_nobody_takes_is_noted() {
 
 // Requirement: X-11
 #[test]
-fn a_readiness_that_nobody_reaches_is_fatal() {
+fn a_readiness_check_that_can_never_pass_is_fatal() {
     for (check, why) in [
         (json!({ "type": "Maybe" }), "there is no check of type \"Maybe\""),
         (json!({}), "there is no check of type \"\""),

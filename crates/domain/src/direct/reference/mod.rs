@@ -39,32 +39,32 @@ pub struct Named {
     pub name: String,
 }
 
-/// A shape that is no reference.
+/// Why a value is not a reference.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadReference {
     /// It is not a map of texts with the members `external`, `name` and `namespace`.
-    #[error("cannot read reference: \"{what}\" is not expected here")]
+    #[error("reference \"{what}\" is not of the strings external, or name and namespace")]
     Shape {
         /// The offending member, or the whole, shortened.
         what: String,
     },
     /// Neither `external` nor `name` is there.
-    #[error("cannot read reference: it names nothing")]
+    #[error("reference has neither \"external\" nor \"name\"")]
     Empty,
     /// Both are there.
-    #[error("cannot read reference \"{external}\": it also has a name")]
+    #[error("reference \"{external}\" has \"external\" beside \"name\" or \"namespace\"")]
     Ambiguous {
         /// The external text, shortened.
         external: String,
     },
-    /// The external text is no identity.
-    #[error("cannot read external reference \"{text}\"")]
+    /// The external text is not an identity.
+    #[error("external reference \"{text}\" is not an identity (segments joined by '/')")]
     External {
         /// The offending text, shortened.
         text: String,
     },
-    /// The name or the namespace is none.
-    #[error("cannot read reference name \"{text}\"")]
+    /// The name is not a DNS subdomain, or the namespace not a DNS label.
+    #[error("reference name \"{text}\" is not a DNS subdomain, or as namespace not a DNS label")]
     Name {
         /// The offending text, shortened.
         text: String,
@@ -140,7 +140,7 @@ closed_set! {
         Invalid = "Invalid",
         /// A live read says that the object is not there.
         NotFound = "NotFound",
-        /// The object is on its way out.
+        /// The object is being deleted.
         Terminating = "Terminating",
         /// The object has no identity yet.
         NotReady = "NotReady",
@@ -184,7 +184,7 @@ pub struct Referent {
     pub uid: Uid,
     /// The identity that its status shows.
     pub external: Option<String>,
-    /// Whether it is on its way out.
+    /// Whether it is being deleted.
     pub terminating: bool,
 }
 
@@ -262,7 +262,7 @@ impl Resolved {
 pub struct Converging(());
 
 impl Converging {
-    /// The leave of this object, unless it is on its way out.
+    /// The leave of this object, unless it is being deleted.
     pub fn of(object: &Object) -> Option<Self> {
         (!object.deleting).then_some(Self(()))
     }
@@ -277,7 +277,7 @@ pub async fn resolve_all(
     resolve(reader, declared.iter(), Mode { may_terminate: false, remembered: &[] }).await
 }
 
-/// Resolves only what the identity consists of. A referent on its way out still lends its identity,
+/// Resolves only what the identity consists of. A referent being deleted still lends its identity,
 /// and what resolved before is remembered.
 pub async fn resolve_identity(
     reader: &impl Reader,

@@ -53,7 +53,7 @@ fn every_other_shape_is_refused_by_its_own_code() {
     for (value, code) in cases {
         let refusal = Reference::parse(&value, "ns").unwrap_err();
         assert_eq!(refusal.code(), code, "{value}");
-        assert!(refusal.to_string().starts_with("cannot read"), "{refusal}");
+        assert!(refusal.to_string().contains("reference"), "{refusal}");
     }
     let bad = Reference::parse(&json!({ "name": "m" }), "Not A Namespace");
     assert!(bad.is_err(), "the namespace of the referrer is checked, too");

@@ -36,7 +36,7 @@ impl Port {
         let shard = cycle.lease.shard.clone();
         let items: Vec<MachineLifeId> = cycle.writes.iter().map(|it| it.id).collect();
         let adopted = cycle.adopted.clone();
-        // Resources that wait for a machine look again when there are new ones.
+        // Resources that wait for a machine are woken when there are new ones.
         let tells = !adopted.is_empty() || cycle.writes.iter().any(|it| it.event.is_some());
         let written = self
             .pool

@@ -34,7 +34,7 @@ struct DemandRow {
     trust: Json<Trust>,
 }
 
-/// Judges a roll-up by what was heard before, and keeps it if it is believed.
+/// Compares a roll-up with the previous one, and keeps it if it is accepted.
 async fn hear(conn: &mut Conn, it: RollUp) -> Result<JudgedDemand, Error> {
     let sql = concat!(
         "INSERT INTO fleet_demands (cluster, shard, version, heard_at, needs, trust)
@@ -86,7 +86,7 @@ async fn hear_again(conn: &mut Conn, it: RollUp) -> Result<JudgedDemand, Error> 
     Ok(JudgedDemand { judged, demand: found(conn, &it.cluster).await? })
 }
 
-/// Reads how often each cluster of a shard was heard.
+/// Reads the roll-up sequence of each cluster of a shard.
 async fn versions(conn: &mut Conn, shard: &ShardId) -> Result<Vec<(ClusterId, Version)>, Error> {
     let sql = "SELECT cluster, version FROM fleet_demands WHERE shard = $1 ORDER BY cluster";
     let rows = sqlx::query_as::<Db, (String, i64)>(sql)

@@ -62,7 +62,7 @@ async fn woken(conn: &mut Conn, shard: &ShardId, count: u32) -> Result<Roll, Err
     page(conn, sql, None, count).await
 }
 
-/// Reads the machines that are asked for.
+/// Reads the machines that match a query.
 async fn list(
     conn: &mut Conn,
     query: &MachineQuery,

@@ -119,7 +119,7 @@ async fn release(conn: &mut Conn, lease: &ShardLease) -> Result<bool, Error> {
     Ok(done.rows_affected() > 0)
 }
 
-/// Keeps everybody from acquiring the shard until this transaction ends, or finds out that the
+/// Keeps other holders from acquiring the shard until this transaction ends, or finds out that the
 /// lease is lost. Renewals go on meanwhile.
 pub(crate) async fn fence(conn: &mut Conn, lease: &ShardLease) -> Result<(), Error> {
     let sql = concat!(

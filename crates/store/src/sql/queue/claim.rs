@@ -23,7 +23,7 @@ use crate::port::{Batch, Held, Leased};
 
 impl Port {
     pub(crate) async fn claim_due(&self, count: u32) -> Result<Batch, Error> {
-        // At rest a look is enough; where there was work a moment ago there likely is more.
+        // While idle a read is enough; where there was work a moment ago there likely is more.
         if !self.busy.load(Ordering::Relaxed) && !is_due(&mut *self.pool.read().await?).await? {
             return Ok(Batch::default());
         }
@@ -116,7 +116,8 @@ fn leased(
     Leased { item, claim, record, now }
 }
 
-/// Writes the leases that the rules of the queue give; with each, until when others can be heard.
+/// Writes the leases that the rules of the queue give; with each, until when requests of earlier
+/// holders may arrive.
 async fn lease(
     conn: &mut Conn,
     rows: Vec<EntryRow>,
@@ -155,7 +156,7 @@ async fn lease(
     Ok(claimed)
 }
 
-/// A new lease, and until when other drivers of the item can be heard.
+/// A new lease, and until when requests of earlier holders may arrive.
 type Claimed = (WorkItem, Claim, Option<Timestamp>);
 type Records = HashMap<(bool, Uuid), Result<Held, Error>>;
 

@@ -136,7 +136,7 @@ pub(crate) async fn insert(conn: &mut Conn, items: &[WorkItem]) -> Result<(), Er
     Ok(())
 }
 
-/// Reads an entry, and locks it if asked.
+/// Reads an entry, and locks it if requested.
 pub(crate) async fn entry(
     conn: &mut Conn,
     item: WorkItem,
@@ -186,7 +186,7 @@ async fn stay(conn: &mut Conn, stays: &[Stay]) -> Result<usize, Error> {
     Ok(usize::try_from(held.rows_affected()).unwrap_or(usize::MAX))
 }
 
-/// The lease that goes on, or the one that is given back.
+/// The lease that continues, or the one that is released.
 type Kept<'a> = (Option<Stay>, Option<&'a Release>);
 
 /// Gives leases back, or sees that they still are the newest ones, so that no other worker can
@@ -214,7 +214,7 @@ pub(crate) async fn forget_reason(conn: &mut Conn, item: WorkItem) -> Result<(),
     Ok(())
 }
 
-/// What was given back.
+/// The released lease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Given {
     /// How many leases.
@@ -360,7 +360,7 @@ async fn wake_labels(conn: &mut Conn, ids: Vec<Uuid>) -> Result<u64, Error> {
     Ok(due + woken.doing("wake items")?.rows_affected())
 }
 
-/// Makes every item due now: the listing that stands in for what a watch missed.
+/// Makes every item due now: the relist that covers what a watch missed.
 pub(crate) async fn wake_all(conn: &mut Conn) -> Result<u64, Error> {
     let sql = concat!(
         "UPDATE queue SET wake_seq = wake_seq + 1, due = CASE WHEN due < ",

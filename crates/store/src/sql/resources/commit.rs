@@ -26,7 +26,7 @@ impl Port {
         if tells {
             self.notify_log(&written);
         }
-        // A step that goes on under its lease is not due and makes nothing due.
+        // An item that keeps its lease for another step is not due and makes nothing due.
         if ends {
             self.notify_due(&written);
         }
@@ -39,7 +39,7 @@ impl Port {
 pub(crate) struct Step {
     write: ResourceWrite,
     write_id: Uuid,
-    /// How long a request may outlive its driver's lease.
+    /// How long a request may outlive its worker's lease.
     bound: Duration,
 }
 
@@ -58,7 +58,7 @@ impl Batchable for Step {
     }
 }
 
-/// What changes, and how long a request may outlive its driver's lease.
+/// What changes, and how long a request may outlive its worker's lease.
 pub(crate) type Change<'a> = (&'a ResourceWrite, Duration);
 
 /// Writes everything of resources whose versions were moved in this transaction.

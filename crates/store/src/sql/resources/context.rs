@@ -1,4 +1,4 @@
-//! What is known of a resource beside its record, in one statement: every look asks for it.
+//! What is known of a resource beside its record, in one statement: every snapshot needs it.
 
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::object::authority::Pin;

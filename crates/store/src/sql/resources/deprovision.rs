@@ -70,7 +70,7 @@ async fn carry_out(
             release: None,
         };
         commit::change(conn, &[(&write, bound)]).await?;
-        // The last step looked at something else than what is wanted now.
+        // The last step observed under another desired state.
         queue::forget_reason(conn, item).await?;
     }
     match command {
@@ -84,7 +84,7 @@ async fn carry_out(
     Ok((next, version))
 }
 
-/// The item of the queue that looks after a resource.
+/// The work item of a resource.
 fn awake(resource: &Resource) -> WorkItem {
     let removed = resource.fields().outcome == Some(Outcome::Removed);
     if resource.phase() == Phase::Deleted && removed {

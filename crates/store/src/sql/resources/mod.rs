@@ -1,4 +1,4 @@
-//! Resources: accepted, loaded, committed step by step, told to leave, and watched afterwards.
+//! Resources: accepted, loaded, committed step by step, torn down, and watched afterwards.
 
 pub(crate) mod accept;
 pub(crate) mod commit;

@@ -20,7 +20,7 @@ writes! {
 }
 
 impl Port {
-    /// Looks before it writes: at rest there is no transaction.
+    /// Reads before it writes: while idle there is no write transaction.
     pub(crate) async fn wake_tombstones(&self, keep: Duration, count: u32) -> Result<u64, Error> {
         let kept = expired(&mut *self.pool.read().await?, keep, count).await?;
         if kept.is_empty() {

@@ -52,7 +52,7 @@ macro_rules! token_columns {
     };
 }
 
-/// Reads a token, and locks it if asked.
+/// Reads a token, and locks it if requested.
 async fn one(conn: &mut Conn, id: TokenId, locked: bool) -> Result<Option<Token>, Error> {
     let sql = concat!("SELECT ", token_columns!(), " FROM tokens WHERE id = $1");
     let locking = concat!("SELECT ", token_columns!(), " FROM tokens WHERE id = $1", lock!());
@@ -79,7 +79,7 @@ async fn of_resource(conn: &mut Conn, resource: ResourceId) -> Result<Vec<Token>
     rows.into_iter().map(TokenRow::token).collect()
 }
 
-/// Tokens after an id, in the order of their ids, with what redeeming asks of their resources.
+/// Tokens after an id, in the order of their ids, with what redeeming needs of their resources.
 async fn list(
     conn: &mut Conn,
     project: Option<ProjectId>,

@@ -46,7 +46,7 @@ async fn consume_and_register(conn: &mut Conn, request: &Request) -> Result<Outc
     Ok(outcome)
 }
 
-/// What redeeming asks of a resource.
+/// What redeeming needs of a resource.
 fn view(resource: &Resource) -> ResourceView {
     ResourceView {
         generation: resource.generation(),

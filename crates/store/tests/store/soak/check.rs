@@ -16,9 +16,9 @@ use crate::test_store::{TestDatabase, of_resource, told};
 pub(super) struct Checker {
     cursor: Option<Cursor>,
     events: BTreeMap<ResourceId, BTreeMap<Version, EventType>>,
-    /// The newest claim of each item that was told: fence, wake-ups, until when.
+    /// The newest reported claim of each item: fence, wake-ups, until when.
     claims: BTreeMap<WorkItem, (u64, u64, i64)>,
-    /// The leases that somebody began to give back.
+    /// The leases whose release has begun.
     returning: BTreeSet<(WorkItem, u64)>,
     acknowledged: BTreeMap<&'static str, u64>,
 }
@@ -57,7 +57,7 @@ impl Checker {
             touched.extend(id);
             self.check_acknowledged(store, line).await?;
         }
-        // Whatever the log knows and nobody acknowledged is whole as well.
+        // What is in the log and was not acknowledged is whole as well.
         let newest = self.events.keys().rev().take(8).copied().collect::<Vec<_>>();
         touched.extend(newest);
         for id in touched {
@@ -87,7 +87,7 @@ impl Checker {
         Ok(())
     }
 
-    /// No item is leased while another lease runs that nobody began to give back. Lines of several
+    /// No item is leased while another lease runs whose release has not begun. Lines of several
     /// tasks may change places, so claims are compared in the order of their fences.
     fn check_leases(&mut self, lines: &[Line]) -> Result<(), String> {
         let mut claims: BTreeMap<(WorkItem, u64), Vec<[i64; 4]>> = BTreeMap::new();
@@ -189,7 +189,7 @@ impl Checker {
         if whole { Ok(()) } else { Err(format!("{id} is there by halves: {record:?} {events:?}")) }
     }
 
-    /// Whoever rests without a timer was not woken since the claim that let it rest.
+    /// An item that is idle without a timer was not woken since its last claim.
     async fn check_turn(&self, store: &Store, item: WorkItem) -> Result<(), String> {
         let Some(entry) = store.entry(item).await.unwrap() else {
             return Err(format!("{item} has no turn"));

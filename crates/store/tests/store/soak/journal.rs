@@ -21,11 +21,11 @@ pub(super) enum Line {
     Woken(WorkItem),
     /// A lease was given: fence, wake-ups at that time, from when, until when.
     Leased(WorkItem, [i64; 4]),
-    /// A lease with this fence is about to be given back.
+    /// A lease with this fence is about to be released.
     Returning(WorkItem, u64),
 }
 
-/// Begins each line, so that what the test harness says is told apart.
+/// Begins each line, to separate it from the output of the test harness.
 const MARK: &str = "soak";
 
 fn item(it: WorkItem) -> String {
@@ -51,7 +51,7 @@ impl std::fmt::Display for Line {
 }
 
 impl Line {
-    /// Reads a line; `None` if it is none, or the writer died in the middle of it.
+    /// Reads a line; `None` if it is not a journal line, or the writer died in the middle of it.
     pub(super) fn read(line: &str) -> Option<Self> {
         let mut words = line.strip_prefix(MARK)?.split_ascii_whitespace();
         let verb = words.next()?;

@@ -22,7 +22,7 @@ use crate::test_store::TestDatabase;
 use check::Checker;
 use journal::Line;
 
-/// How many rounds the tests play on each database, unless they are told otherwise.
+/// How many rounds the tests play on each database, unless it is set otherwise.
 const ROUNDS: u64 = 4;
 /// The most rounds until a breakage must have been noticed.
 const NOTICED: u64 = 300;
@@ -34,9 +34,9 @@ enum Bend {
     TellLater,
     /// A commit is acknowledged before it is done.
     AckEarly,
-    /// A lease is taken away from whoever holds it.
+    /// A lease is taken away from its holder.
     DoubleLease,
-    /// A release does not look at the wake-ups since its claim.
+    /// A release ignores the wake-ups since its claim.
     LoseWakeUp,
 }
 
@@ -101,7 +101,7 @@ async fn play(ground: TestDatabase, rounds: u64, bend: Option<Bend>) -> Result<S
     Ok(format!("{rounds} rounds, {checker:?}"))
 }
 
-/// A server ends what a client that is gone had asked for.
+/// Waits until the server has ended the sessions of a client that is gone.
 async fn until_nobody_writes(ground: &TestDatabase) {
     let sql = "SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid()";
@@ -134,7 +134,7 @@ async fn a_killed_writer_leaves_nothing_wrong_behind_on_postgresql() {
     }
 }
 
-/// Red by: a check that looks at nothing.
+/// Red by: a check that checks nothing.
 // Requirement: Q-22
 #[tokio::test]
 async fn what_a_broken_writer_leaves_behind_is_noticed() {

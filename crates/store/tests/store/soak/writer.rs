@@ -1,7 +1,7 @@
 //! The process that is killed: several tasks that declare, claim, commit, wake, retire and end.
 //!
 //! A commit to version `v` leaves three marks in one transaction: the phase is `Ready` if `v` is
-//! even, `Ready` is told with it then, and the evidence of the first name says `v`.
+//! even, `Ready` is emitted with it then, and the evidence of the first name says `v`.
 
 use std::io::Write as _;
 use std::sync::{Arc, Mutex};
@@ -171,12 +171,12 @@ impl Writer {
     }
 
     async fn give_back(&mut self, leased: &Leased) {
-        // Some are never given back, as if their driver had died.
+        // Some are never released, as if their worker had died.
         if self.random.percent(10) {
             return;
         }
         say(&Line::Returning(leased.item, leased.claim.fence.0));
-        // A lease that cannot be given back ends by itself.
+        // A lease that cannot be released ends by itself.
         if self.random.percent(20) {
             let trouble = Trouble::unavailable("the outside".to_owned());
             let _ = self.world.store.postpone(leased.item, leased.claim, trouble).await;
@@ -216,7 +216,7 @@ async fn write_until_killed() {
             }
         });
     }
-    // Nobody ends by itself, unless something is wrong.
+    // No task ends by itself, unless something is wrong.
     let ended = tasks.join_next().await;
     panic!("a task has ended: {ended:?}");
 }

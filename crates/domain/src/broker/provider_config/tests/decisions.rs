@@ -119,7 +119,7 @@ fn a_verb_whose_object_is_not_recorded_as_ours_is_not_done() {
         (&it, vec![seen(name.clone(), "c")], observed(absent), "no anchor is recorded"),
         (&leaving, vec![intended(name.clone())], up(), "the object was not seen"),
         (&leaving, vec![seen(anchor.clone(), "a")], up(), "an anchor is no object"),
-        (&leaving, vec![seen(name.clone(), "c")], observed(UP), "nobody knows the revision"),
+        (&leaving, vec![seen(name.clone(), "c")], observed(UP), "the revision is unknown"),
         (&leaving, vec![intended(anchor)], observed(absent), "the anchor was not seen"),
         (&leaving, vec![seen(name, "c")], observed(absent), "an object is no anchor"),
     ];
@@ -130,7 +130,7 @@ fn a_verb_whose_object_is_not_recorded_as_ours_is_not_done() {
 
 // Requirement: P-11
 #[test]
-fn the_anchor_waits_until_nobody_from_before_can_be_heard() {
+fn the_anchor_waits_for_the_in_flight_grace() {
     let loud = ProviderConfig { quiet_until: Some(quiet_end()), ..out(G1) };
     let rows = [seen(loud.anchor_name(G1), "a"), seen(loud.config_name(G1), "c")];
     let absent = observed(Facts { anchor: Anchor::Ours, ..NOTHING });
@@ -156,7 +156,7 @@ fn the_last_user_makes_it_leave_and_only_then_it_is_asked_to_go() {
     assert_eq!(decide(&it, &rows, &observed(UP)), expected, "committed first");
     let used = config(|it| it.phase = Phase::Ready);
     let expected = (used.clone(), vec![], None, Wake::OnChange, Reason::AsDeclared);
-    assert_eq!(decide(&used, &rows, &observed(UP)), expected, "somebody uses it");
+    assert_eq!(decide(&used, &rows, &observed(UP)), expected, "a resource uses it");
 }
 
 // Requirement: P-5

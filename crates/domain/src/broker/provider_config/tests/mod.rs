@@ -63,7 +63,7 @@ fn names_are_derived_and_recorded_before_they_are_used() {
         uid: None,
         evidence: Evidence::new("usher", "recorded", NOW),
     };
-    assert_eq!(it.intended("usher", NOW), names.map(row), "the Secret is made by somebody else");
+    assert_eq!(it.intended("usher", NOW), names.map(row), "the Secret is not made by us");
 }
 
 // Requirement: N-5, P-12
@@ -147,16 +147,16 @@ fn the_quiet_time_begins_when_the_last_user_leaves() {
     };
     let later = Some(quiet_end().after(Duration::from_secs(1)));
     let parted = |it: &ProviderConfig| it.parted(&outstanding(), NOW);
-    assert_eq!(parted(&with(2, None)), with(1, None), "somebody uses it");
+    assert_eq!(parted(&with(2, None)), with(1, None), "another resource uses it");
     assert_eq!(parted(&with(1, None)), with(0, Some(quiet_end())));
     assert_eq!(parted(&with(1, later)), with(0, later), "never shortened");
-    assert_eq!(parted(&with(0, None)), with(0, None), "it began before");
+    assert_eq!(parted(&with(0, None)), with(0, None), "the grace began earlier");
     let nobody = Outstanding { heard_until: None, ..outstanding() };
-    assert_eq!(with(1, None).parted(&nobody, NOW), with(0, None), "nobody is at work");
+    assert_eq!(with(1, None).parted(&nobody, NOW), with(0, None), "no lease is held");
     let leaving = out(G1).joined();
-    assert_eq!(parted(&leaving), out(G1), "whoever is at work only shows it out");
+    assert_eq!(parted(&leaving), out(G1), "in teardown no worker creates anything");
     assert_eq!(with(0, later).quieted(&outstanding(), NOW), with(0, Some(quiet_end())));
-    assert_eq!(with(0, later).quieted(&nobody, NOW), with(0, None), "it was given back in peace");
+    assert_eq!(with(0, later).quieted(&nobody, NOW), with(0, None), "the lease was released");
     let it = with(0, Some(quiet_end()));
     assert_eq!([NOW, quiet_end()].map(|now| it.is_quiet(now)), [false, true]);
 }
@@ -336,7 +336,7 @@ fn both_that_are_written_must_be_there_and_the_worse_one_counts() {
 }
 
 #[test]
-fn while_showing_out_whatever_stands_counts_before_somebody_elses() {
+fn in_teardown_a_present_object_counts_before_a_foreign_one() {
     use Object::{Absent, Deleting, Drifted, Foreign, Present, Unknown, Unrecorded};
     let worst_first = [Unknown, Deleting, Unrecorded, Drifted, Present, Foreign, Absent];
     let it = out(G1);
@@ -375,7 +375,7 @@ fn a_secret_is_ours_by_the_external_secret_that_owns_it_and_recorded_when_seen()
     assert_eq!(recorded(&it.secret_name(G1)), Some(Uid::new("s")), "in the same look");
     let alone = bent(|look| look.secret = Ok(Some(secret.clone())));
     let left = fold(&it, &after, &alone);
-    assert_eq!(left.standing, [(it.secret_name(G1), "r-s".to_owned())], "nobody collected it");
+    assert_eq!(left.standing, [(it.secret_name(G1), "r-s".to_owned())], "not collected yet");
     let stranger = Found { object: object("s", Some("a")), ..secret };
     let strange = bent(|look| look.secret = Ok(Some(stranger)));
     let facts = fold(&it, &book, &strange).facts;
@@ -409,7 +409,7 @@ fn an_object_of_an_older_generation_holds_the_name_until_it_is_collected() {
     assert_eq!(free.seen(&it.config_name(G1)), None, "collected, and recorded as gone");
     let showing_out = out(G2);
     let facts = fold(&showing_out, &book, &late).facts;
-    assert_eq!(facts.object, Object::Unrecorded, "while showing out it has to go");
+    assert_eq!(facts.object, Object::Unrecorded, "in teardown it has to go");
     let facts = fold(&showing_out, &after, &late).facts;
     assert_eq!(facts.object, Object::Present, "and recorded it is asked to");
 }
