@@ -44,7 +44,7 @@ pub enum Process {
 /// What a supervisor keeps in memory of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// Starts since it last ran for [`STEADY_AFTER`].
+    /// Starts since it last ran for at least a minute.
     pub starts: u32,
     pub started_at: Option<Timestamp>,
     /// When SIGTERM was sent.
