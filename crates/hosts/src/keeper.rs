@@ -1,4 +1,4 @@
-//! The thread that supervises the nodes, woken by whoever asks and by the end of each node.
+//! The thread that supervises the nodes, woken by callers and by the exit of each node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -18,33 +18,33 @@ use super::Places;
 use crate::clock;
 use crate::supervisor::{Outcome, Supervisor, Wanted};
 
-/// How soon a node is looked at again whose end nobody tells, or that somebody else still has.
+/// The poll interval of a node without a process handle, or with another supervisor.
 const SOON: Duration = Duration::from_millis(50);
 
-/// Whom to look at.
+/// Which nodes to reconcile.
 enum Poke {
     One(String),
     All,
 }
 
-/// The thread, as others see it.
+/// The handle of the thread.
 #[derive(Debug)]
 pub(super) struct Keeper {
     bell: Arc<Sender<Poke>>,
-    /// Changes whenever somebody was looked at.
+    /// Counts the rounds of the thread.
     rounds: watch::Receiver<u64>,
 }
 
-/// Who rings when a node ends.
+/// Wakes the thread when a node exits.
 struct Ends {
     runtime: Handle,
     bell: Weak<Sender<Poke>>,
-    /// The nodes that are waited for, each by the number of its process.
+    /// The nodes that are waited for, with their pids.
     awaited: BTreeMap<String, (i32, AbortHandle)>,
 }
 
 impl Keeper {
-    /// Starts the thread; it ends with the last of its keeper.
+    /// Starts the thread; it ends when the keeper is dropped.
     pub(super) fn start(places: Places) -> io::Result<Self> {
         let (bell, orders) = mpsc::channel();
         let bell = Arc::new(bell);
@@ -59,17 +59,17 @@ impl Keeper {
         Ok(Self { bell, rounds })
     }
 
-    /// Has one node looked at.
+    /// Requests a reconcile of one node.
     pub(super) fn tend(&self, host: &str) {
         let _ = self.bell.send(Poke::One(host.to_owned()));
     }
 
-    /// Has every node looked at.
+    /// Requests a reconcile of every node.
     pub(super) fn tend_all(&self) {
         let _ = self.bell.send(Poke::All);
     }
 
-    /// Asks after each round until there is an answer.
+    /// Calls `ask` after each round until it returns a value.
     pub(super) async fn wait_for<T>(
         &self,
         ask: impl Fn() -> io::Result<Option<T>>,
@@ -87,7 +87,7 @@ impl Keeper {
 }
 
 impl Ends {
-    /// Waits for the end of a node, as it was last seen; of nobody if none was.
+    /// Waits for the exit of the running process of a node; `None` stops the waiting.
     fn await_end(&mut self, name: &str, running: Option<(i32, &OwnedFd)>) {
         let known = self.awaited.get(name).map(|(number, _)| *number);
         if known == running.map(|(number, _)| number) {
@@ -103,7 +103,7 @@ impl Ends {
                 let waiting = self.runtime.spawn(told).abort_handle();
                 self.awaited.insert(name.to_owned(), (number, waiting));
             }
-            Err(why) => tracing::warn!(host = name, %why, "cannot wait for the end of a node"),
+            Err(why) => tracing::warn!(host = name, %why, "failed to wait for the exit of a node"),
         }
     }
 }
@@ -124,7 +124,7 @@ async fn ring_at_end(handle: OwnedFd, name: String, bell: Weak<Sender<Poke>>) {
         Err(why) => Err(why),
     };
     if let Err(why) = ended {
-        tracing::warn!(host = name, %why, "cannot wait for the end of a node");
+        tracing::warn!(host = name, %why, "failed to wait for the exit of a node");
         return;
     }
     if let Some(bell) = bell.upgrade() {
@@ -144,7 +144,7 @@ fn keep(places: &Places, orders: &Receiver<Poke>, round: &watch::Sender<u64>, mu
         let now = clock::now();
         let names = match call {
             Ok(Poke::One(name)) => vec![name],
-            // Also those whose record somebody took away.
+            // Includes nodes whose record another process removed.
             Ok(Poke::All) => {
                 let tended = supervisor.tended().map(str::to_owned);
                 let recorded = places.units.names().unwrap_or_default();
@@ -159,11 +159,11 @@ fn keep(places: &Places, orders: &Receiver<Poke>, round: &watch::Sender<u64>, mu
             due.remove(&name);
             match tend(places, &mut supervisor, &name, now) {
                 Ok(Outcome::Waiting(at)) => _ = due.insert(name.clone(), at),
-                // Whoever had the hosts before is about to end.
+                // The previous supervisor is about to exit.
                 Ok(Outcome::Elsewhere) => _ = due.insert(name.clone(), now.after(SOON)),
                 Ok(Outcome::Resting | Outcome::Gone) => {}
                 Err(why) => {
-                    tracing::warn!(host = name, %why, "cannot look after a node");
+                    tracing::warn!(host = name, %why, "failed to supervise a node");
                     due.insert(name.clone(), now.after(Duration::from_secs(1)));
                 }
             }
@@ -181,7 +181,7 @@ fn tend(
 ) -> io::Result<Outcome> {
     let wanted = if places.runs(name)? { Wanted::Run } else { Wanted::Stop };
     let outcome = supervisor.tend(name, wanted, now)?;
-    // Nobody tells of its end, and whoever drains it waits for that.
+    // There is no handle that signals its exit, and the caller of the drain waits for it.
     if let Outcome::Waiting(at) = outcome
         && wanted == Wanted::Stop
         && supervisor.running(name).is_none()

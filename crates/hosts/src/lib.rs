@@ -1,15 +1,15 @@
-//! Machines of this machine: a host is a directory, and its node a supervised process.
+//! The local provider: a host is a directory, and its node a supervised process.
 //!
 //! ```text
-//!   <root>/hosts/<host>/machine    whose it is, by operation
-//!                       leaving    its node shall end
+//!   <root>/hosts/<host>/machine    the id of its machine
+//!                       leaving    marks that its node shall end
 //!   <root>/process/<host>/…        the record of its node, as the supervisor keeps it
 //! ```
 //!
 //! **Invariants**
-//! - A host is named by the operation that made it, so a repeated verb finds what it did.
+//! - A host is named after the operation that created it, so a repeated request is idempotent.
 //! - A node outlives its provider, and is found again by its lock.
-//! - A node runs while its host stands and is not leaving; the disk says so, and nothing else.
+//! - A node runs while its host exists and is not leaving; only the disk decides that.
 
 pub mod clock;
 mod keeper;
@@ -41,42 +41,40 @@ const MACHINE: &str = "machine";
 const LEAVING: &str = "leaving";
 const STAGED: &str = ".staged-";
 const UNNAMED: &str = ".unnamed-";
-/// Where an agent finds its settings and its token, and other nodes what they were given.
+/// The files of an agent; any other node has its blob in `bootstrap`.
 const SETTINGS_FILE: &str = "agent.json";
 const TOKEN_FILE: &str = "bootstrap-token";
 const BLOB_FILE: &str = "bootstrap";
 
-/// What is offered.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where everything lies.
+    /// The folder of the provider.
     pub root: PathBuf,
-    /// The name of the provider.
     pub provider: String,
-    /// How many slots there are.
+    /// The number of machines.
     pub slots: usize,
-    /// What is started as a node: this program.
+    /// The program that is started as a node: this one.
     pub program: PathBuf,
 }
 
-/// The machines of this machine.
+/// The hosts of this machine.
 #[derive(Debug)]
 pub struct Hosts {
     settings: Settings,
     places: Places,
     keeper: Keeper,
-    /// Held while the hosts are ours, if somebody else might want them.
+    /// Held while this process owns the hosts, if another process may want them.
     _lock: Option<File>,
 }
 
-/// Where things lie.
+/// The folders.
 #[derive(Clone, Debug)]
 struct Places {
     hosts: PathBuf,
     units: Units,
 }
 
-/// A bootstrap blob that starts an agent; any other blob is only kept beside its node.
+/// A bootstrap blob that starts an agent; any other blob is only stored.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Boot {
@@ -90,7 +88,7 @@ pub fn has_hosts(root: &Path) -> io::Result<bool> {
 }
 
 impl Hosts {
-    /// Opens the place, and goes on with the nodes that are there.
+    /// Opens the folder and supervises the nodes in it.
     pub fn open(settings: Settings) -> io::Result<Self> {
         let hosts = settings.root.join(HOSTS);
         private_folder().recursive(true).create(&hosts)?;
@@ -109,7 +107,7 @@ impl Hosts {
         Ok(Self { settings, places, keeper, _lock: None })
     }
 
-    /// The same, which keep a lock for as long as anybody works on them.
+    /// Keeps a lock until the last operation on the hosts has ended.
     #[must_use]
     pub fn under(self, lock: File) -> Self {
         Self { _lock: Some(lock), ..self }
@@ -156,24 +154,24 @@ impl Hosts {
             args,
             grace_ms: 0,
         };
-        // One that is there is of this very operation: nothing else configures a bound machine.
+        // An existing record is of this operation: no other one configures a bound machine.
         self.places.units.record(host, &unit, &files).map(|_| ())
     }
 
-    /// Ends the node of a host; returns when nothing of it is left.
+    /// Stops the node of a host; returns when its process and its record are gone.
     async fn stop_node(&self, host: &str, grace: Duration) -> Result<(), Fault> {
         let leaving = self.places.hosts.join(host).join(LEAVING);
         let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
         let begin = || {
             self.places.units.set_grace(host, grace_ms)?;
-            // Without its folder a host is leaving as it is.
+            // A host without a folder is leaving anyway.
             ignore_missing(write_private(&leaving, b""))
         };
         begin().map_err(|why| disk(&why))?;
         self.keeper.tend(host);
         let gone = || {
             let units = &self.places.units;
-            // A record that somebody removed says nothing of the process.
+            // The process may still run if another process removed the record.
             let is_gone = units.read(host)?.is_none() && units.holder(host)? == Holder::Nobody;
             Ok(is_gone.then_some(()))
         };
@@ -189,7 +187,7 @@ impl Hosts {
 }
 
 impl Places {
-    /// Whether the node of a host shall run.
+    /// Whether the node of a host should run.
     fn runs(&self, host: &str) -> io::Result<bool> {
         let folder = self.hosts.join(host);
         Ok(folder.try_exists()? && !folder.join(LEAVING).try_exists()?)
@@ -261,7 +259,7 @@ impl Backend for Hosts {
     }
 
     async fn check(&self, hosts: &[HostedMachine]) -> Result<Vec<LostHost>, Fault> {
-        // A node that ended is started again.
+        // Restarts nodes that exited.
         self.keeper.tend_all();
         let lost = |it: &HostedMachine| {
             let host = &it.host.r#ref;
@@ -281,7 +279,7 @@ impl Backend for Hosts {
     }
 }
 
-/// The host that an operation makes.
+/// The name of the host that an operation creates.
 fn host_name(operation: &str) -> String {
     format!("host-{operation}")
 }
@@ -292,5 +290,5 @@ fn host_of(command: &Command) -> Result<&str, Fault> {
 }
 
 fn disk(why: &io::Error) -> Fault {
-    Fault::transient(format!("cannot use the folder of the hosts: {why}"))
+    Fault::transient(format!("failed to access the folder of the hosts: {why}"))
 }

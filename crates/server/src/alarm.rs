@@ -1,6 +1,6 @@
-//! Wakes a resource at a time that only this process knows.
+//! Timers in memory that wake resources.
 //!
-//! What is forgotten with the process is made up by the rests of the rules: this is only sooner.
+//! A timer that is lost with the process costs time only: the resource is requeued anyway.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,10 +13,10 @@ use usher_store::{Store, WorkItem};
 
 use super::worker::stopped;
 
-/// How soon a wake-up is tried again that could not be written.
+/// The delay before a failed wake-up is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Who is woken when.
+/// The timers, by resource.
 #[derive(Debug, Default)]
 pub struct Alarms {
     set: Mutex<BTreeMap<ResourceId, Instant>>,
@@ -24,7 +24,7 @@ pub struct Alarms {
 }
 
 impl Alarms {
-    /// Wakes a resource at this time, or earlier if it was to be woken earlier.
+    /// Wakes a resource at this time, or at its earlier timer.
     pub fn set(&self, id: ResourceId, at: Instant) {
         let mut set = self.entries();
         let due = set.entry(id).or_insert(at);
@@ -33,7 +33,7 @@ impl Alarms {
         self.changed.notify_one();
     }
 
-    /// Wakes whoever is due until it is told to stop.
+    /// Wakes due resources until the server stops.
     pub async fn run(self: Arc<Self>, store: Arc<Store>, mut stop: watch::Receiver<bool>) {
         loop {
             let next = self.entries().values().min().copied();

@@ -1,4 +1,4 @@
-//! What worlds ask of the control plane: the store, the mesh, the pins and the key.
+//! The control plane as worlds use it: the store, the mesh, the pins and the key.
 
 use std::collections::BTreeSet;
 use std::future::ready;
@@ -30,17 +30,14 @@ use usher_failpoint::Failpoint;
 /// The control plane over a store.
 #[derive(Clone)]
 pub struct SqlControlPlane {
-    /// The store.
     pub store: Arc<Store>,
-    /// The key tokens are derived with.
+    /// The key that tokens are derived from.
     pub key: ServerKey,
-    /// How long tokens live.
+    /// The lifetime of tokens.
     pub lifetime: Lifetime,
     /// The pins and mass-deletion guards.
     pub guards: Arc<Guards>,
-    /// The nodes.
     pub mesh: Arc<Mesh>,
-    /// Who is woken when.
     pub alarms: Arc<Alarms>,
 }
 
@@ -143,7 +140,7 @@ impl SqlControlPlane {
         })
     }
 
-    /// Asks a world what it is and judges the answer by what was known before.
+    /// Identifies a world and judges the answer by what was pinned before the request.
     async fn judged(
         &self,
         world: &str,
@@ -186,8 +183,8 @@ impl SqlControlPlane {
         }
     }
 
-    /// Tells whom a drain waits for what to acknowledge, and sees that its answer is heard, also
-    /// by another server; whether there is anything to wait for by what is known here.
+    /// Publishes the snapshot of a drain and registers the missing acknowledgements, also with
+    /// other servers; `false` if none is missing as far as this process knows.
     async fn await_acknowledgements(
         &self,
         leaver: &PeerStatus,
@@ -202,12 +199,12 @@ impl SqlControlPlane {
         if !elsewhere || leaver.asked_at.is_some() {
             return Ok(waits);
         }
-        // What was written before it was asked for woke nobody.
+        // An acknowledgement that was written before the request did not wake the resource.
         let asked = self.store.ask_acknowledgements(leaver.peer.id).await.map_err(into_trouble)?;
         Ok(waits && !asked)
     }
 
-    /// Moves a peer one step on its way out, and tells whom it concerns.
+    /// Advances the drain of a peer by one step and notifies the nodes.
     pub async fn advance(
         &self,
         peer: &Peer,
@@ -218,7 +215,7 @@ impl SqlControlPlane {
         Failpoint::BeforeDrain.pass();
         self.store.move_peer(before, after.clone()).await.map_err(into_trouble)?;
         Failpoint::AfterDrain.pass();
-        tracing::info!(node = %peer.id, stage = after.stage.as_str(), "a node is on its way out");
+        tracing::info!(node = %peer.id, stage = after.stage.as_str(), "node drain advanced");
         if let Some(snapshot) = snapshot_of(&after) {
             self.mesh.publish(after.registration.project, snapshot);
         }
@@ -236,8 +233,8 @@ impl SqlControlPlane {
     }
 }
 
-/// The first snapshot without a draining peer. It is the time at which its key was revoked, so that
-/// no later process counts from the beginning again.
+/// The first snapshot without a draining peer. It is the time at which its key was revoked, so it
+/// keeps growing across restarts.
 pub(super) fn snapshot_of(peer: &Peer) -> Option<u64> {
     match peer.stage {
         Stage::Draining { key_revoked_at, .. } | Stage::Deregistered { key_revoked_at, .. } => {
@@ -275,7 +272,6 @@ fn peer_look(attended: &PeerStatus) -> PeerLook {
     PeerLook { id: attended.peer.id, state }
 }
 
-/// What a driver is told of the store's trouble.
 #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
 fn into_trouble(error: Error) -> Trouble {
     error.trouble()

@@ -1,16 +1,16 @@
 //! Drains of a store that several servers share.
 //!
 //! ```text
-//!   now and then: does anybody leave? ──▶ the project is looked at, often, until the node is out
-//!                                          ├ a node of ours leaves: it is told to
-//!                                          ├ a node of ours stays: it is told of the snapshot
-//!                                          └ acknowledgements are asked for: they are written
+//!   poll for draining nodes ──▶ the project is polled often until the node is deregistered
+//!                                ├ a connected node drains: it is sent its orders
+//!                                ├ a connected node stays: it is sent the snapshot
+//!                                └ acknowledgements were requested: they are written
 //! ```
 //!
 //! **Invariants**
-//! - While nobody leaves nothing else is asked.
-//! - Nothing is written unless whoever leads a drain asked for it.
-//! - What is missed here costs time and no more: every drain has its deadlines.
+//! - While no node drains there is one poll and no other query.
+//! - Nothing is written unless the server that leads a drain requested it.
+//! - A failure here costs time only: every drain has its deadlines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,34 +27,34 @@ use super::mesh::Mesh;
 use super::worker::stopped;
 use usher_wire::chain;
 
-/// How often a project is looked at while somebody leaves it.
+/// How often a project is polled while one of its nodes drains.
 const TICK: Duration = Duration::from_millis(250);
-/// How soon something is tried again that failed.
+/// The delay before a failed poll is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Follows the drains that other servers may lead.
+/// Follows drains that other servers lead.
 pub struct Drains {
     store: Arc<Store>,
     mesh: Arc<Mesh>,
     watched: BTreeMap<ProjectId, Watched>,
 }
 
-/// A project that somebody leaves.
+/// A project with draining nodes.
 #[derive(Debug, Default)]
 struct Watched {
-    /// Who was seen on its way out.
+    /// Nodes that were seen draining.
     leavers: BTreeSet<PeerId>,
-    /// What was written down.
+    /// The acknowledgements that were written, by node.
     written: BTreeMap<PeerId, u64>,
 }
 
 impl Drains {
-    /// Drains of this store's nodes, as far as this mesh hears them.
+    /// Follows the drains of this store for the nodes that are connected to this process.
     pub const fn new(store: Arc<Store>, mesh: Arc<Mesh>) -> Self {
         Self { store, mesh, watched: BTreeMap::new() }
     }
 
-    /// Follows until it is told to stop. A store that nobody shares has nothing to follow.
+    /// Runs until the server stops. A store of one server has no drains to follow.
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
         let Some(ask_every) = self.store.log_poll() else { return };
         loop {
@@ -62,7 +62,7 @@ impl Drains {
                 Ok(()) if self.watched.is_empty() => ask_every,
                 Ok(()) => TICK.min(ask_every),
                 Err(error) => {
-                    tracing::warn!(error = %chain(&error), "cannot follow the drains of others");
+                    tracing::warn!(error = %chain(&error), "failed to poll for drains");
                     RETRY_AFTER
                 }
             };
@@ -73,7 +73,7 @@ impl Drains {
         }
     }
 
-    /// Looks at every project that somebody leaves.
+    /// Polls every project with draining nodes.
     async fn look(&mut self) -> Result<(), Error> {
         for project in self.store.projects_being_left().await? {
             self.watched.entry(project).or_default();
@@ -97,7 +97,7 @@ impl Drains {
 }
 
 impl Watched {
-    /// Whoever was on its way out and is not any more is out.
+    /// A node that no longer drains is deregistered.
     async fn forget(
         &mut self,
         store: &Store,
@@ -115,8 +115,8 @@ impl Watched {
         Ok(())
     }
 
-    /// Writes down what was acknowledged here and is asked for. The newest snapshot comes first:
-    /// whoever acknowledged it knows the older ones, too.
+    /// Writes the requested acknowledgements that this process has received. The newest snapshot
+    /// comes first: its acknowledgement implies the older ones.
     async fn write(
         &mut self,
         store: &Store,

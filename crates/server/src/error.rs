@@ -1,31 +1,29 @@
-//! Why a server does not start or does not go on.
+//! Errors that end a server.
 
 use thiserror::Error;
 use usher_wire::chain;
 
 use crate::place;
 
-/// Why a server ends before it is asked to; the binary maps it to an exit code.
+/// Why a server does not start or ends early; the binary maps it to an exit code.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub enum ServerError {
-    /// The settings, or what lies in the data directory, cannot be used.
+    /// A setting or a file of the data directory is invalid.
     #[error("{0}")]
     Usage(String),
-    /// The schema of the database is not this program's.
+    /// The schema of the database does not match this program.
     #[error("{0}")]
     Refused(String),
-    /// Something that is needed does not answer.
+    /// A dependency does not answer.
     #[error("{0}")]
     Unavailable(String),
 }
 
 impl ServerError {
-    /// The settings, or what lies in the data directory, cannot be used.
     pub fn usage(text: impl Into<String>) -> Self {
         Self::Usage(text.into())
     }
 
-    /// Something that is needed does not answer.
     pub fn unavailable(text: impl Into<String>) -> Self {
         Self::Unavailable(text.into())
     }

@@ -1,8 +1,9 @@
-//! Which world answers, and whether too much of it vanished at once.
+//! The identity of each world, and its mass-deletion guard.
 //!
 //! **Invariants**
-//! - A world is pinned by the first answer, and only the very same one raises its revision.
-//! - The highest revision is remembered at once and written down soon: at rest nothing is written.
+//! - A world is pinned by its first answer, and only the same world raises its revision.
+//! - The highest revision is kept in memory at once and recorded soon after; an idle world causes
+//!   no write.
 //! - A mass-deletion guard that tripped stays so until it is reset; afterwards absence is believed
 //!   for as long as the window.
 
@@ -19,7 +20,7 @@ use super::tally::{Count, Tally};
 /// When a guard trips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// How much must vanish.
+    /// How many objects must vanish.
     pub rail: Rail,
     /// Within which time.
     pub window: Duration,
@@ -39,32 +40,30 @@ pub struct Guards {
     worlds: Mutex<BTreeMap<String, Watched>>,
 }
 
-/// What is remembered of one world.
+/// The state of one world in memory.
 #[derive(Debug)]
 struct Watched {
     pin: Pin,
-    /// The revision that is written down.
+    /// The recorded revision.
     written: u64,
-    /// What vanished unasked, and when.
+    /// Resources whose objects vanished without a request, and when.
     vanished: BTreeMap<ResourceId, Timestamp>,
 }
 
-/// How much vanished and how much there was.
+/// How many objects vanished, and of how many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loss {
-    /// So much vanished within the window.
+    /// Vanished within the window.
     pub vanished: u32,
-    /// Of so much.
     pub present: u32,
 }
 
 impl Guards {
-    /// The guards of recorded worlds.
     pub fn new(records: Arc<dyn WorldRecords>, config: Config, tally: Arc<Tally>) -> Self {
         Self { records, config, tally, worlds: Mutex::default() }
     }
 
-    /// What is known of a world before it is asked: by this process, and by what is written down.
+    /// The pin of a world before a request, from memory and from its record.
     pub fn pinned(&self, world: &str, known: Option<&WorldRecord>) -> Option<Pin> {
         let written = known.map(|it| it.pin.clone());
         let Some(mut pin) = self.worlds().get(world).map(|it| it.pin.clone()) else {
@@ -76,8 +75,8 @@ impl Guards {
         Some(pin)
     }
 
-    /// Judges what a world answered by what was pinned before it was asked: what another step
-    /// learned of it meanwhile may be newer, and says nothing about this answer.
+    /// Judges the answer of a world by the pin from before the request: a revision that another
+    /// step observed meanwhile may be newer, and says nothing about this answer.
     pub async fn judge(
         &self,
         world: &str,
@@ -102,7 +101,7 @@ impl Guards {
         Ok(authority)
     }
 
-    /// Counts a substrate that vanished unasked; whether the guard is tripped now.
+    /// Counts a substrate that vanished without a request; whether the guard is tripped now.
     pub async fn vanished(
         &self,
         world: &str,
@@ -112,13 +111,13 @@ impl Guards {
         if known.is_some_and(|it| it.tripped_at.is_some()) {
             return Ok(true);
         }
-        // The operator who reset it believed what was seen.
+        // The operator who reset it has confirmed the deletions.
         let reset = known.and_then(|it| it.reset_at);
         if reset.is_some_and(|at| now < at.after(self.config.window)) {
             return Ok(false);
         }
         let Some(before) = self.note(world, id, now) else { return Ok(false) };
-        // What vanished before is not counted as present any more.
+        // The store no longer counts what vanished before as present.
         let standing = self.records.present(world).await?;
         let (vanished, present) = (before + 1, standing.saturating_add(before));
         if !self.config.rail.trips(vanished, present) {
@@ -136,7 +135,7 @@ impl Guards {
         Ok(true)
     }
 
-    /// How many others vanished within the window.
+    /// Notes that a resource vanished; returns how many others did within the window.
     fn note(&self, world: &str, id: ResourceId, now: Timestamp) -> Option<u32> {
         let mut worlds = self.worlds();
         let watched = worlds.get_mut(world)?;
@@ -146,14 +145,14 @@ impl Guards {
         Some(u32::try_from(watched.vanished.len()).unwrap_or(u32::MAX).saturating_sub(1))
     }
 
-    /// Forgets what vanished of a world, because its guard is being reset.
+    /// Clears what vanished of a world, for the reset of its guard.
     pub fn forget(&self, world: &str) {
         if let Some(watched) = self.worlds().get_mut(world) {
             watched.vanished.clear();
         }
     }
 
-    /// What vanished of a world within the window, as far as this process saw.
+    /// What vanished of a world within the window, as observed by this process.
     pub async fn loss(&self, world: &str, now: Timestamp) -> Result<Loss, Trouble> {
         let window = self.config.window;
         let vanished = self
@@ -164,7 +163,7 @@ impl Guards {
         Ok(Loss { vanished, present: self.records.present(world).await? })
     }
 
-    /// Records the highest revisions that worlds have shown.
+    /// Records the highest revision of each world.
     pub async fn write_down(&self) -> Result<(), Trouble> {
         let ahead = |(name, it): (&String, &Watched)| {
             (it.pin.revision > it.written).then(|| (name.clone(), it.pin.clone()))

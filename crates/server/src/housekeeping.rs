@@ -1,4 +1,4 @@
-//! What must be done now and then: forgetting, putting away, writing down.
+//! Periodic tasks: retention, expiry of tombstones, recording world revisions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,21 +11,19 @@ use super::guard::Guards;
 use super::worker::stopped;
 use usher_wire::chain;
 
-/// How many tombstones are woken at a time.
+/// Tombstones per batch.
 const BURIED_MAX: u32 = 100;
 
-/// The figures of housekeeping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figures {
-    /// What is forgotten.
     pub retention: Retention,
     /// How long tombstones are kept.
     pub keep: Duration,
-    /// How often it is written down how far the worlds have come, if they have.
+    /// How often changed world revisions are recorded.
     pub write_down: Duration,
 }
 
-/// Keeps house until it is told to stop.
+/// Runs until the server stops.
 pub async fn run(
     store: Arc<Store>,
     guards: Arc<Guards>,
@@ -41,7 +39,7 @@ pub async fn run(
                 let pause = match sweep(&store, &figures).await {
                     Ok(pause) => pause,
                     Err(error) => {
-                        tracing::warn!(error = %chain(&error), "cannot keep house");
+                        tracing::warn!(error = %chain(&error), "failed to delete expired rows");
                         figures.retention.rest
                     }
                 };
@@ -56,15 +54,15 @@ pub async fn run(
     write_down(&guards).await;
 }
 
-/// Forgets one batch, wakes tombstones that may be put away; when to come again.
+/// Deletes one batch of expired rows and wakes expired tombstones; returns the next pause.
 async fn sweep(store: &Store, figures: &Figures) -> Result<Duration, Error> {
     let swept = store.sweep(figures.retention).await?;
     if let Some(sink) = &swept.held_by {
-        tracing::warn!(sink, "a sink keeps events that are old enough to be forgotten");
+        tracing::warn!(sink, "event sink behind: expired events retained");
     }
     let Swept { events, keys, machines, .. } = swept;
     if events + keys + machines > 0 {
-        tracing::info!(events, keys, machines, "forgot what is old");
+        tracing::info!(events, keys, machines, "expired rows deleted");
     }
     let woken = store.wake_tombstones(figures.keep, BURIED_MAX).await?;
     let more = woken >= u64::from(BURIED_MAX);

@@ -1,11 +1,11 @@
-//! What runs while a server runs.
+//! The running server.
 //!
-//! Read in this order: [`program`] (what is started and stopped), [`worker`] and [`steps`] (who
-//! drives the lives), [`worlds`] and [`control_plane`] (how worlds are
-//! reached, and what they ask), [`waker`] (who is woken by it), [`guard`],
-//! [`mesh`] and [`alarm`] (what only this process remembers), [`housekeeping`], [`services`] (who
-//! answers the routes), [`fleet`] (the shard that drives machines), [`place`] and [`seed`] (what
-//! lies in a data directory). `usher-hosts` has the machines that `usher provider local` offers.
+//! Read in this order: [`program`] (what is started and stopped), [`worker`] and [`steps`]
+//! (reconciliation), [`worlds`] and [`control_plane`] (access to worlds, and what worlds need of
+//! the server), [`waker`] (wake-ups by a watch), [`guard`], [`mesh`] and [`alarm`] (state in
+//! memory), [`housekeeping`], [`services`] (the API), [`fleet`] (the shard that manages machines),
+//! [`place`] and [`seed`] (the data directory). `usher-hosts` has the machines that
+//! `usher provider local` offers.
 
 pub mod alarm;
 pub mod clock;

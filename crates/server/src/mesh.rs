@@ -1,10 +1,10 @@
-//! The nodes as this process hears them: signs of life, acknowledgements, and what they are told.
+//! Nodes as this process sees them: heartbeats, acknowledgements, and the orders sent to them.
 //!
 //! **Invariants**
-//! - A sign of life writes nothing; only falling silent and being heard again do.
-//! - Whoever was not heard since this process began is unknown. It is lost after that only if no
-//!   other process could have heard it.
-//! - What a node is told is a state, not a queue: a stream that broke misses nothing.
+//! - A heartbeat writes nothing; only the loss of a node and its recovery are written.
+//! - A node without a heartbeat since this process started is unknown. It becomes lost after that
+//!   only if no other process could have received its heartbeats.
+//! - The orders of a node are a state, not a queue: a broken stream misses nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,51 +21,47 @@ use super::tally::{Count, Tally};
 use super::worker::stopped;
 use usher_wire::chain;
 
-/// How soon something is tried again that could not be written.
+/// The delay before a failed write is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// How many projects are read at a time.
+/// Projects per page.
 const PAGE: u32 = 100;
 
-/// The figures of the mesh.
+/// Heartbeat and drain settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// How often nodes call, and when they are lost.
     pub heartbeat: Heartbeat,
-    /// How long a drain waits for what.
     pub patience: Patience,
 }
 
-/// What a node is to know.
+/// The desired state of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Orders {
     /// The newest snapshot of the mesh.
     pub snapshot: u64,
-    /// Until when it must have left, if it must.
+    /// The deadline of its drain, if it drains.
     pub leave_by: Option<Instant>,
-    /// Whether it is out, so that nothing is told any more.
+    /// Whether it was deregistered: its stream ends.
     pub out: bool,
 }
 
-/// What this process heard of one node.
+/// The last heartbeat of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heard {
-    /// When it was last heard.
     pub at: Instant,
-    /// What it says it is.
     pub agent_version: String,
 }
 
-/// What a sign of life brought about.
+/// The effect of a heartbeat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hearing {
-    /// Who waited for its acknowledgement and for nobody else's any more.
+    /// Resources that waited for this acknowledgement only.
     pub woken: Vec<ResourceId>,
-    /// Whether it was written down as lost.
+    /// Whether the node was recorded as lost.
     pub was_lost: bool,
 }
 
-/// The nodes as this process hears them.
+/// The nodes of this process, in memory.
 #[derive(Debug)]
 pub struct Mesh {
     figures: Figures,
@@ -78,7 +74,7 @@ pub struct Mesh {
 struct Inner {
     nodes: BTreeMap<PeerId, Node>,
     snapshots: BTreeMap<ProjectId, u64>,
-    /// Who waits for whose acknowledgement of what.
+    /// The drains that wait for acknowledgements, by resource.
     waiting: BTreeMap<ResourceId, Waiting>,
 }
 
@@ -86,16 +82,16 @@ struct Inner {
 struct Node {
     project: ProjectId,
     heard: Option<Heard>,
-    /// Since when it is waited for, although it was not heard yet.
+    /// Since when its first heartbeat is expected.
     expected_since: Option<Instant>,
     acknowledged: u64,
     left: bool,
-    /// Whether it is written down as lost.
+    /// Whether it is recorded as lost.
     lost: bool,
     /// When its row was last read.
     read_at: Instant,
     orders: Orders,
-    /// Where it hears of its orders, if it listens.
+    /// The channel of its event stream, if it is connected.
     stream: Option<watch::Sender<Orders>>,
 }
 
@@ -106,17 +102,16 @@ struct Waiting {
 }
 
 impl Mesh {
-    /// A mesh in which nobody was heard yet.
+    /// A mesh without any heartbeat yet.
     pub fn new(figures: Figures, tally: Arc<Tally>) -> Self {
         Self { figures, tally, inner: Mutex::default(), heard: Notify::new() }
     }
 
-    /// The figures.
     pub const fn figures(&self) -> Figures {
         self.figures
     }
 
-    /// Notes what is written down of a node that called.
+    /// Takes over the record of a node that called.
     pub fn meet(&self, attended: &PeerStatus, now: Timestamp) {
         let PeerStatus { peer, lost_since, .. } = attended;
         let mut inner = self.inner();
@@ -127,12 +122,12 @@ impl Mesh {
         node.order(self.orders(peer, snapshot, now));
     }
 
-    /// Follows what a node that was met is to know.
+    /// Watches the orders of a node; `None` if it was not met.
     pub fn follow(&self, id: PeerId) -> Option<watch::Receiver<Orders>> {
         self.inner().nodes.get_mut(&id).map(Node::follow)
     }
 
-    /// What a peer in this stage is to know.
+    /// The orders that follow from the stage of a peer.
     fn orders(&self, peer: &Peer, snapshot: u64, now: Timestamp) -> Orders {
         let (leave_by, out) = match peer.stage {
             Stage::Registered => (None, false),
@@ -145,7 +140,7 @@ impl Mesh {
         Orders { snapshot, leave_by, out }
     }
 
-    /// Hears a sign of life of a node that was met.
+    /// Takes a heartbeat of a node that was met.
     pub fn hear(&self, id: PeerId, acknowledged: u64, agent_version: &str) -> Hearing {
         let mut inner = self.inner();
         let Some(node) = inner.nodes.get_mut(&id) else { return Hearing::default() };
@@ -156,19 +151,19 @@ impl Mesh {
         let acknowledged = node.acknowledged;
         let woken = inner.heard_of(id, acknowledged);
         drop(inner);
-        // Whoever is not listened for yet, or not any more, is listened for from now on.
+        // The listener has to watch a node that is new or was lost.
         if first || was_lost {
             self.heard.notify_one();
         }
         Hearing { woken, was_lost }
     }
 
-    /// What a node that was met is to know.
+    /// The orders of a node that was met.
     pub fn orders_of(&self, id: PeerId) -> Option<Orders> {
         self.inner().nodes.get(&id).map(|it| it.orders)
     }
 
-    /// The same, if its row was read lately: that is done once per heartbeat, however often a node
+    /// The same, if its row was read recently: it is read once per heartbeat, however often a node
     /// calls to acknowledge.
     pub fn fresh_orders_of(&self, id: PeerId) -> Option<Orders> {
         let inner = self.inner();
@@ -177,21 +172,21 @@ impl Mesh {
         fresh.then_some(node.orders)
     }
 
-    /// Hears a node's last word.
+    /// Notes that a node has left.
     pub fn hear_last(&self, id: PeerId) {
         if let Some(node) = self.inner().nodes.get_mut(&id) {
             node.left = true;
         }
     }
 
-    /// Whether a node is done: it said goodbye, or is written down as lost. What this process does
-    /// not hear any more, another one may.
+    /// Whether a node has left or is recorded as lost. Missing heartbeats alone do not count:
+    /// another process may receive them.
     pub fn has_left(&self, attended: &PeerStatus) -> bool {
         let said = self.inner().nodes.get(&attended.peer.id).is_some_and(|it| it.left);
         said || attended.lost_since.is_some()
     }
 
-    /// Whether a node is heard. Once its silence is written down, what is written counts.
+    /// The liveness of a node. Once its loss is recorded, the record counts.
     pub fn liveness(&self, attended: &PeerStatus) -> Liveness {
         let inner = self.inner();
         let node = inner.nodes.get(&attended.peer.id).filter(|it| !it.lost);
@@ -202,27 +197,27 @@ impl Mesh {
         }
     }
 
-    /// Whether this very process hears a node.
+    /// Whether this process receives the heartbeats of a node.
     pub fn hears(&self, id: PeerId) -> bool {
         let inner = self.inner();
         let heard = inner.nodes.get(&id).and_then(|it| it.heard.as_ref());
         heard.is_some_and(|it| self.judge(it.at) == Liveness::Live)
     }
 
-    /// Who of a project acknowledged a snapshot, or a newer one, to this process.
+    /// The nodes of a project that acknowledged this snapshot or a newer one to this process.
     pub fn acknowledged_by(&self, project: ProjectId, snapshot: u64) -> Vec<PeerId> {
         let inner = self.inner();
         let own = inner.nodes.iter().filter(|(_, it)| it.project == project);
         own.filter(|(_, it)| it.acknowledged >= snapshot).map(|(id, _)| *id).collect()
     }
 
-    /// What was last heard of a node, and the newest snapshot it acknowledged.
+    /// The last heartbeat of a node, and the newest snapshot it acknowledged.
     pub fn last_heard(&self, id: PeerId) -> (Option<Heard>, u64) {
         let inner = self.inner();
         inner.nodes.get(&id).map_or((None, 0), |it| (it.heard.clone(), it.acknowledged))
     }
 
-    /// Tells everybody of a project that the mesh changed.
+    /// Publishes a snapshot of the mesh to every node of a project.
     pub fn publish(&self, project: ProjectId, snapshot: u64) {
         let mut inner = self.inner();
         let newest = inner.snapshots.entry(project).or_default();
@@ -233,8 +228,8 @@ impl Mesh {
         }
     }
 
-    /// Tells a node what follows from where it is now. Who is out is forgotten. Who waited for its
-    /// acknowledgement and for nobody else's any more: whoever leaves acknowledges nothing.
+    /// Sends a node the orders of its new stage and forgets it once it is deregistered. Returns the
+    /// resources that waited for its acknowledgement only: a leaving node acknowledges nothing.
     pub fn moved(&self, peer: &Peer, now: Timestamp) -> Vec<ResourceId> {
         let mut inner = self.inner();
         let snapshot = inner.snapshots.get(&peer.registration.project).copied().unwrap_or(0);
@@ -249,7 +244,7 @@ impl Mesh {
         if peer.stage == Stage::Registered { vec![] } else { inner.heard_of(peer.id, u64::MAX) }
     }
 
-    /// The same, and wakes those who waited.
+    /// The same, and wakes the resources that waited.
     pub async fn tell_moved(
         &self,
         store: &Store,
@@ -259,7 +254,7 @@ impl Mesh {
         wake(store, self.moved(peer, now)).await
     }
 
-    /// Remembers whose acknowledgements a drain waits for; whether any is still missing.
+    /// Registers the acknowledgements that a drain waits for; `false` if none is missing.
     pub fn await_all(
         &self,
         resource: ResourceId,
@@ -267,14 +262,14 @@ impl Mesh {
         mut missing: BTreeSet<PeerId>,
     ) -> bool {
         let mut inner = self.inner();
-        // Whoever was heard since it was found missing, or leaves itself, is not waited for.
+        // A node that acknowledged since, or that leaves itself, is not waited for.
         missing.retain(|id| inner.nodes.get(id).is_none_or(|it| it.owes(snapshot)));
         let waits = !missing.is_empty();
         inner.waiting.insert(resource, Waiting { snapshot, missing });
         waits
     }
 
-    /// Writes down who falls silent, until it is told to stop.
+    /// Records lost nodes until the server stops.
     pub async fn listen(self: Arc<Self>, store: Arc<Store>, mut stop: watch::Receiver<bool>) {
         let mut next = None;
         let mut unexpected = !store.is_shared();
@@ -287,7 +282,7 @@ impl Mesh {
             tokio::select! {
                 () = stopped(&mut stop) => return,
                 () = self.heard.notified() => {
-                    // Whoever was heard just now falls silent after everybody else.
+                    // The newest heartbeat expires last.
                     next = next.or_else(|| Some(Instant::now() + self.patience()));
                     continue;
                 }
@@ -297,9 +292,9 @@ impl Mesh {
                 match store.hear_peer(id, false).await {
                     Ok(true) => {
                         self.tally.count(Count::NodesLost);
-                        tracing::warn!(node = %id, "a node fell silent");
+                        tracing::warn!(node = %id, "node lost");
                     }
-                    // It is out, or somebody else wrote it.
+                    // It was deregistered, or another process recorded it.
                     Ok(false) => {}
                     Err(_) => {
                         self.unwritten(id);
@@ -311,7 +306,7 @@ impl Mesh {
         }
     }
 
-    /// Waits from now on for every node there is: nobody else hears them.
+    /// Expects heartbeats of every node from now on: no other process receives them.
     async fn expect(&self, store: &Store) -> Result<(), Error> {
         let mut after = None;
         loop {
@@ -321,10 +316,10 @@ impl Mesh {
             for project in projects {
                 match store.mesh(project.id).await {
                     Ok((now, mesh)) => self.expect_all(&mesh, now.unwrap_or(Timestamp::ZERO)),
-                    // One row that breaks its rules keeps nobody else from being waited for.
+                    // A corrupt row must not keep other projects from being watched.
                     Err(error @ Error::Corrupt { .. }) => {
                         let error = chain(&error);
-                        tracing::warn!(error, "cannot wait for the nodes of a project");
+                        tracing::warn!(error, "failed to load the nodes of a project");
                     }
                     Err(error) => return Err(error),
                 }
@@ -334,7 +329,7 @@ impl Mesh {
 
     fn expect_all(&self, mesh: &[PeerStatus], now: Timestamp) {
         for attended in mesh {
-            // Whoever called meanwhile is known better than by this row.
+            // A heartbeat that arrived meanwhile is newer than this row.
             if self.last_heard(attended.peer.id).0.is_none() {
                 self.meet(attended, now);
                 let mut inner = self.inner();
@@ -343,7 +338,7 @@ impl Mesh {
         }
     }
 
-    /// When the first of those who live would be lost.
+    /// When the next live node would be lost.
     fn next_silence(&self) -> Option<Instant> {
         let patience = self.patience();
         let inner = self.inner();
@@ -351,7 +346,7 @@ impl Mesh {
         live.filter_map(Node::last_sign).map(|at| at + patience).min()
     }
 
-    /// Who has just been lost.
+    /// The nodes whose heartbeats have just expired.
     fn silent(&self) -> Vec<PeerId> {
         let mut inner = self.inner();
         let mut silent = Vec::new();
@@ -387,20 +382,20 @@ impl Mesh {
 }
 
 impl Node {
-    /// Since when its silence is counted.
+    /// The time from which missed heartbeats are counted.
     fn last_sign(&self) -> Option<Instant> {
         self.heard.as_ref().map(|it| it.at).or(self.expected_since)
     }
 
-    /// Whether it has still to acknowledge a snapshot. Whoever leaves has not.
+    /// Whether its acknowledgement of a snapshot is missing; a leaving node owes none.
     fn owes(&self, snapshot: u64) -> bool {
         let Orders { leave_by, out, .. } = self.orders;
         self.acknowledged < snapshot && leave_by.is_none() && !out
     }
 
     fn order(&mut self, orders: Orders) {
-        // Nobody comes back from its way out: who says so has read an older row. The deadline of a
-        // drain is fixed when it is first heard of.
+        // A drain is never taken back: orders without it come from an older row. Its deadline is
+        // fixed by the first order.
         let next = Orders {
             snapshot: self.orders.snapshot.max(orders.snapshot),
             leave_by: self.orders.leave_by.or(orders.leave_by),
@@ -420,7 +415,7 @@ impl Node {
 }
 
 impl Inner {
-    /// Who waited for this acknowledgement and for nobody else's any more.
+    /// The resources that waited for this acknowledgement only.
     fn heard_of(&mut self, id: PeerId, acknowledged: u64) -> Vec<ResourceId> {
         let mut woken = Vec::new();
         for (resource, waiting) in &mut self.waiting {

@@ -1,4 +1,4 @@
-//! Bringing the schema of a database up or down.
+//! Migration of the database schema, up or down.
 
 pub use usher_store::Place;
 pub use usher_store::migrate::{Status, Step, Way};
@@ -7,7 +7,7 @@ use usher_store::Store;
 
 use crate::error::ServerError;
 
-/// Migrates the database at a place, and tells each migration as it is done.
+/// Migrates a database and reports each migration when it is done.
 pub async fn migrate(
     place: &Place,
     way: Way,

@@ -1,4 +1,4 @@
-//! The data directory: what lies in it, and how its secrets come to be.
+//! The data directory and its secrets.
 //!
 //! ```text
 //!   <data dir>/usher.db        the database, where it is embedded
@@ -6,7 +6,7 @@
 //!              admin.token     the first token, 0600
 //!              server.key      the key bootstrap tokens are derived with, 0600
 //!              world/          the local world
-//!              fleet/          the hosts of this machine, and what their provider knows
+//!              fleet/          the hosts of this machine and the state of their provider
 //! ```
 
 use std::fmt::Write as _;
@@ -32,47 +32,33 @@ const WORLD: &str = "world";
 /// Why a data directory cannot be used.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The disk failed.
-    #[error("cannot use \"{}\"", path.display())]
+    #[error("failed to access \"{}\"", path.display())]
     Disk {
-        /// Where.
         path: PathBuf,
-        /// How.
         #[source]
         source: io::Error,
     },
-    /// A secret is not what was written.
     #[error(
-        "cannot use \"{}\": it is not a key of 64 hexadecimal digits; restore it from a backup",
+        "invalid server key in \"{}\": expected 64 hexadecimal digits; restore it from a backup",
         path.display()
     )]
-    BadKey {
-        /// Where.
-        path: PathBuf,
-    },
-    /// A token is not what was written.
-    #[error("cannot use \"{}\": it holds no token; remove it and one is made", path.display())]
-    BadToken {
-        /// Where.
-        path: PathBuf,
-    },
-    /// There is no randomness.
-    #[error("cannot mint a secret")]
+    BadKey { path: PathBuf },
+    #[error("no operator token in \"{}\"; remove the file to create one", path.display())]
+    BadToken { path: PathBuf },
+    #[error("failed to read random bytes for a secret")]
     Unminted,
 }
 
-/// A data directory.
 #[derive(Clone, Debug)]
 pub struct DataDir(PathBuf);
 
 impl DataDir {
-    /// The directory; made if it is not there.
+    /// Opens the directory; creates it if it does not exist.
     pub fn open(path: &Path) -> Result<Self, Error> {
         private_folder().recursive(true).create(path).map_err(disk(path))?;
         Ok(Self(fs::canonicalize(path).map_err(disk(path))?))
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -87,7 +73,7 @@ impl DataDir {
         self.0.join(WORLD)
     }
 
-    /// The server's key; made if there is none.
+    /// The server key; created if it does not exist.
     pub fn key(&self) -> Result<ServerKey, Error> {
         let path = self.0.join(KEY);
         let text = if let Some(text) = read(&path)? {
@@ -100,8 +86,8 @@ impl DataDir {
         ServerKey::new(bytes).map_err(|_| Error::BadKey { path })
     }
 
-    /// The first token; made if there is none. The file comes first: whoever is killed between the
-    /// two enters the same token the next time.
+    /// The first operator token; created if it does not exist. The file is written before the row:
+    /// a server that is killed in between stores the same token at its next start.
     pub fn token(&self) -> Result<SecretText, Error> {
         let path = self.0.join(ADMIN_TOKEN);
         let text = if let Some(text) = read(&path)? {
@@ -118,7 +104,7 @@ impl DataDir {
         Ok(SecretText::new(text))
     }
 
-    /// Says where this process listens.
+    /// Writes the endpoint of this process.
     pub fn announce(&self, url: &str) -> Result<(), Error> {
         let endpoint = Endpoint { url: url.to_owned(), pid: std::process::id() };
         let text = serde_json::to_string(&endpoint).unwrap_or_default();
@@ -128,17 +114,17 @@ impl DataDir {
         fs::rename(&staged, &path).map_err(disk(&path))
     }
 
-    /// Takes back where this process listened, unless another one does since.
+    /// Removes the endpoint, unless another process has written its own.
     pub fn withdraw(&self) {
         let path = self.0.join(ENDPOINT);
         let own = fs::read(&path).ok().and_then(|it| serde_json::from_slice::<Endpoint>(&it).ok());
         if own.is_some_and(|it| it.pid == std::process::id()) {
-            // What stays points nowhere, and whoever follows it says so.
+            // A stale endpoint refuses connections, and the client reports that.
             let _ = ignore_missing(fs::remove_file(&path));
         }
     }
 
-    /// Writes a secret whole, unless somebody else was faster.
+    /// Writes a secret atomically, unless another process has written it.
     fn keep(&self, path: &Path, text: &str) -> Result<(), Error> {
         let staged = self.staged();
         write_private(&staged, text.as_bytes()).map_err(disk(&staged))?;
@@ -155,7 +141,7 @@ impl DataDir {
     }
 }
 
-/// Enters the first token, unless it is known.
+/// Stores the first operator token, unless it is stored.
 pub async fn admit(store: &Store, text: &SecretText) -> Result<(), usher_store::Error> {
     let hash = TokenHash::of(text);
     if store.operator_token(hash).await?.is_some() {
@@ -173,7 +159,7 @@ pub async fn admit(store: &Store, text: &SecretText) -> Result<(), usher_store::
             revoked_at: None,
         };
         match store.create_operator_token(token).await {
-            // An earlier token has the name, or another server entered this very one.
+            // An earlier token has the name, or another server stored this token.
             Err(usher_store::Error::Taken { .. }) => {
                 if store.operator_token(hash).await?.is_some() {
                     return Ok(());
@@ -235,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_made_once_and_kept_private() {
+    fn secrets_are_created_once_and_readable_only_by_the_owner() {
         let (_dir, data) = dir();
         assert_eq!(data.key().unwrap().id(), data.key().unwrap().id());
         assert_eq!(data.token().unwrap().expose(), data.token().unwrap().expose());
@@ -243,11 +229,11 @@ mod tests {
             let mode = fs::metadata(data.path().join(file)).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600, "{file}");
         }
-        assert_eq!(fs::read_dir(data.path()).unwrap().count(), 2, "nothing is left aside");
+        assert_eq!(fs::read_dir(data.path()).unwrap().count(), 2, "no staged file is left");
     }
 
     #[test]
-    fn a_secret_that_is_broken_is_refused_and_not_replaced() {
+    fn an_invalid_secret_is_refused_and_not_replaced() {
         let (_dir, data) = dir();
         for text in ["", "zz", &"0".repeat(64), &"é".repeat(32)] {
             fs::write(data.path().join(KEY), text).unwrap();
@@ -260,14 +246,14 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_is_withdrawn_by_whoever_announced_it() {
+    fn only_the_announcing_process_withdraws_its_endpoint() {
         let (_dir, data) = dir();
         data.announce("http://127.0.0.1:1").unwrap();
         let path = data.path().join(ENDPOINT);
         let other = Endpoint { url: "u".to_owned(), pid: 1 };
         fs::write(&path, serde_json::to_string(&other).unwrap()).unwrap();
         data.withdraw();
-        assert!(path.exists(), "it is another's");
+        assert!(path.exists(), "it belongs to another process");
         data.announce("http://127.0.0.1:1").unwrap();
         data.withdraw();
         assert!(!path.exists());

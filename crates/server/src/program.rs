@@ -43,26 +43,26 @@ use usher_local::LocalWorld;
 use usher_local::composer::{self, Agents};
 use usher_wire::chain;
 
-/// How long answers under way may take when the server is asked to stop.
+/// How long open requests may take when the server stops.
 const LAST_ANSWERS: Duration = Duration::from_secs(3);
-/// How often it is written down how far the worlds have come, if they have.
+/// How often changed world revisions are recorded.
 const WRITE_DOWN: Duration = Duration::from_secs(5);
 
-/// The name of the world of this computer.
+/// Name of the local world.
 const LOCAL_WORLD: &str = "local";
-/// Where the machines of this machine lie below the data directory.
+/// The folder of the local provider in the data directory.
 const FLEET: &str = "fleet";
 
-/// Which of the two programs it is.
+/// The mode of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Everything on one machine, with everything embedded.
+    /// `usher up`: an embedded database on one machine.
     Up,
-    /// A database somewhere else.
+    /// `usher serve`: PostgreSQL.
     Serve,
 }
 
-/// A server that listens and is about to run.
+/// A server that listens and does not run yet.
 pub struct Server {
     config: Config,
     data: DataDir,
@@ -75,18 +75,18 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens everything. Nothing is started and nothing is told.
+    /// Opens the data directory, the listener and the database; starts nothing.
     pub async fn open(config: Config, role: Role, data_dir: &Path) -> Result<Self, ServerError> {
         let place = match (role, config.database.url.as_str()) {
             (Role::Up, _) => None,
             (Role::Serve, "") => {
                 return Err(ServerError::usage(
-                    "cannot serve without a database: set database.url or USHER_DATABASE_URL",
+                    "missing database URL: set database.url or USHER_DATABASE_URL",
                 ));
             }
             (Role::Serve, url) if !config::is_postgres(url) => {
                 return Err(ServerError::usage(
-                    "cannot use database.url: it does not begin with postgres:// or postgresql://",
+                    "invalid setting database.url: must begin with postgres:// or postgresql://",
                 ));
             }
             (Role::Serve, url) => Some(Place::Postgres(url.to_owned())),
@@ -126,17 +126,15 @@ impl Server {
         Ok(Self { config, data, listener, url, store, plane: control, tally, fleet })
     }
 
-    /// Where it listens.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Where its state lies.
     pub fn data_dir(&self) -> &Path {
         self.data.path()
     }
 
-    /// Runs until it is asked to stop, then ends everything in order.
+    /// Runs until SIGTERM or SIGINT, then stops everything in order.
     pub async fn run(self) -> Result<(), ServerError> {
         let asked_to_stop = asked_to_stop();
         let agents = self.agents()?;
@@ -155,7 +153,7 @@ impl Server {
         tracing::info!(url = self.url, data_dir = %self.data.path().display(), "serving");
         let mut stopped = stop.clone();
         let serving = axum::serve(self.listener, router).with_graceful_shutdown(async move {
-            // Whoever could tell is gone, which is the same.
+            // A dropped sender counts as a stop.
             let _ = stopped.wait_for(|it| *it).await;
         });
         let serving = tokio::spawn(async move { serving.await });
@@ -163,10 +161,10 @@ impl Server {
             () = asked_to_stop => Ok(()),
             Some(why) = broken.recv() => Err(why),
         };
-        tracing::info!("stopping: running steps are finished, leases given back");
+        tracing::info!("stopping: finishing running steps and releasing leases");
         stopping.send_replace(true);
         if timeout(LAST_ANSWERS, serving).await.is_err() {
-            tracing::warn!("some answers were cut off");
+            tracing::warn!("open requests were cut off");
         }
         parts.end().await;
         self.store.close().await;
@@ -174,7 +172,7 @@ impl Server {
         ended
     }
 
-    /// Who runs the agents of the local world.
+    /// What runs the agents of the local world.
     fn agents(&self) -> Result<Agents, ServerError> {
         let grace = self.config.local.agent_grace.0;
         match self.config.local.agent {
@@ -194,7 +192,7 @@ impl Server {
         }
     }
 
-    /// Starts the shard, and the provider of this machine where that has the hosts.
+    /// Starts the shard, and the local provider where the settings name no other.
     async fn start_fleet(
         &self,
         world: &LocalWorld<SqlControlPlane>,
@@ -211,12 +209,12 @@ impl Server {
             let root = self.data.path().join(FLEET);
             let ground = home::Ground::open(root, self.config.local.clone())?;
             at = Some(At { name: home::NAME.to_owned(), address: ground.address() });
-            // What cannot begin is told at once; what another server has is waited for.
+            // An error ends the start; a lock of another server is waited for.
             let first = ground.take().await?;
             let stop = stop.clone();
             tasks.push(tokio::spawn(async move {
                 if let Err(why) = ground.keep(first, stop).await {
-                    // Whoever listens stops everything, once.
+                    // The receiver stops the server at the first error.
                     let _ = break_down.send(why).await;
                 }
             }));
@@ -259,7 +257,7 @@ impl Server {
     }
 }
 
-/// The tasks that run beside the answers.
+/// The background tasks.
 struct Parts {
     tasks: Vec<JoinHandle<()>>,
     keeper: JoinHandle<()>,
@@ -277,7 +275,7 @@ impl Parts {
         let (stop_keeper, stopped) = oneshot::channel();
         let keeper = local.keeper();
         let keeper = tokio::spawn(keeper.run(stopped, |item, why| {
-            tracing::warn!(?item, error = %chain(why), "cannot keep something of the local world");
+            tracing::warn!(?item, error = %chain(why), "failed to reconcile a local object");
         }));
         let steps = WorldSteps {
             store: Arc::clone(store),
@@ -322,11 +320,11 @@ impl Parts {
         Ok(Self { tasks, keeper, stop_keeper })
     }
 
-    /// Waits for everything to end; the keeper last, because running steps need it.
+    /// Waits for all tasks to end; the keeper last, because running steps need it.
     async fn end(self) {
         for task in self.tasks {
             if let Err(why) = task.await {
-                tracing::error!(error = %why, "a part of the server did not end well");
+                tracing::error!(error = %why, "background task failed");
             }
         }
         let _ = self.stop_keeper.send(());
@@ -343,7 +341,7 @@ fn relay(store: &Arc<Store>) -> Result<Relay, ServerError> {
 async fn listen(address: &str) -> Result<TcpListener, ServerError> {
     let parsed: SocketAddr = address.parse().map_err(|_| {
         ServerError::usage(format!(
-            "cannot listen on \"{address}\": it is not an address with a port"
+            "invalid setting listen = \"{address}\": expected an IP address and a port"
         ))
     })?;
     TcpListener::bind(parsed).await.map_err(|why| {
@@ -355,7 +353,7 @@ async fn listen(address: &str) -> Result<TcpListener, ServerError> {
     })
 }
 
-/// Where agents find this server: as set, else where it listens, if that is this machine.
+/// The URL of this server for agents: as set, otherwise the listen address if it is a loopback one.
 fn api_url(config: &Config, listener: &TcpListener) -> Result<String, ServerError> {
     if !config.api_url.is_empty() {
         return Ok(config.api_url.clone());
@@ -363,13 +361,13 @@ fn api_url(config: &Config, listener: &TcpListener) -> Result<String, ServerErro
     let local = listener.local_addr().map_err(|why| ServerError::unavailable(why.to_string()))?;
     if !local.ip().is_loopback() {
         return Err(ServerError::usage(format!(
-            "cannot guess where agents find \"{local}\": set api_url"
+            "missing setting api_url: agents may not reach \"{local}\", which is not loopback"
         )));
     }
     Ok(format!("http://{local}"))
 }
 
-/// Ends when a person or a supervisor asks, from this call on.
+/// Ends at SIGTERM or SIGINT; the handlers are installed by this call.
 fn asked_to_stop() -> impl Future<Output = ()> {
     let asked = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
     async {
@@ -383,24 +381,24 @@ fn asked_to_stop() -> impl Future<Output = ()> {
     }
 }
 
-/// Says aloud how this database came to be, if that is worth knowing.
+/// Logs a warning if the database was moved or recovered.
 fn told_of(store: &Store) {
     match store.installation().provenance {
         Provenance::New | Provenance::Known => {}
         Provenance::Recovered => tracing::warn!(
-            "the database server was promoted or recovered: commits may be missing that were seen"
+            "database server promoted or recovered: commits that were seen may be missing"
         ),
         Provenance::Moved { before } => tracing::warn!(
             %before,
-            "the database was seen elsewhere: this is a new installation that owns nothing of it"
+            "database moved: this is a new installation that owns none of the recorded objects"
         ),
     }
 }
 
-/// Refuses to let somebody else run agents than whoever runs those that are there: nobody would
-/// take them out again.
+/// Refuses a change of `local.agent` while agents of the previous mode exist: they would become
+/// orphans.
 fn admit_agents(config: &Config, data: &DataDir) -> Result<(), ServerError> {
-    let unreadable = |why| ServerError::unavailable(format!("cannot read who runs agents: {why}"));
+    let unreadable = |why| ServerError::unavailable(format!("failed to list agents: {why}"));
     let processes = usher_local::has_processes(&data.world()).map_err(unreadable)?;
     let hosts = usher_hosts::has_hosts(&data.path().join(FLEET)).map_err(unreadable)?;
     let at_home = config.local.agent == AgentMode::Fleet && config.fleet.provider.is_empty();
@@ -420,8 +418,8 @@ fn admit_agents(config: &Config, data: &DataDir) -> Result<(), ServerError> {
     Ok(())
 }
 
-/// Refuses to run agents elsewhere than on the machines that resources hold: nobody would give
-/// these back, and no other provider can say anything of them.
+/// Refuses a change of the provider while resources hold its machines: they would become orphans,
+/// and no other provider can answer for them.
 async fn admit_holders(config: &Config, store: &Store) -> Result<(), ServerError> {
     let provider = match (config.local.agent, fleet::settings::provider(config)) {
         (AgentMode::Fleet, Some(at)) => at.name,

@@ -1,4 +1,4 @@
-//! What a first start puts in: a project, a place, a cloud, a credential and a blueprint to try.
+//! Demo data of a first start: a project, a placement, a cloud, a credential and a blueprint.
 
 use serde_json::{Value, json};
 use usher_domain::blueprint::parameter::BadSchema;
@@ -13,14 +13,14 @@ use usher_domain::projects::Project;
 use usher_store::{Error, Store};
 use uuid::Uuid;
 
-/// What the project is called.
+/// Name of the project.
 pub const PROJECT: &str = "demo";
-/// What the blueprint is called.
+/// Name of the blueprint.
 pub const BLUEPRINT: &str = "local-node";
-/// What cloud and credential are called.
+/// Name of the cloud and of the credential.
 pub const LOCAL: &str = "local";
 
-/// Puts in what is missing. Whoever was killed on the way goes on where it stopped.
+/// Creates what is missing; idempotent, so an interrupted start completes it the next time.
 pub async fn seed(store: &Store, world: &str) -> Result<(), Error> {
     if store.project(PROJECT).await?.is_some() && is_whole(store).await? {
         return Ok(());
@@ -32,7 +32,7 @@ pub async fn seed(store: &Store, world: &str) -> Result<(), Error> {
     }
     let credential = credential(store).await?;
     blueprint(store).await?;
-    // The last one is what tells a whole seed from one that was cut off.
+    // The assignment is written last: it marks a complete seed.
     let assigned = store.assignments(project).await?;
     if !assigned.iter().any(|it| it.credential == credential) {
         let asked = Assignment::request(project, credential, "usher");
@@ -73,7 +73,7 @@ fn schema() -> Result<ParameterSchema, BadSchema> {
     }
 }
 
-/// Whether a person, or an earlier start, has put everything in.
+/// Whether an operator or an earlier start has completed the seed.
 async fn is_whole(store: &Store) -> Result<bool, Error> {
     let Some(project) = store.project(PROJECT).await? else { return Ok(false) };
     let assigned = store.assignments(project.id).await?;
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_seeded_is_sound() {
+    fn the_seed_data_is_valid() {
         let composite = CompositeType::from_xrd(&xrd()).unwrap();
         assert_eq!(composite.group_kind(), "local.usher.dev/LocalNode");
         assert_eq!(schema().unwrap().parameters().len(), 2);

@@ -1,7 +1,6 @@
-//! What stands in the world, as little of it as tells whether a life must look.
+//! A compact snapshot of a world, to decide which records must be reconciled.
 //!
-//! A world of many objects is held in a few bytes each: it is compared while everything else
-//! starts.
+//! It takes a few bytes per object: a world of many objects is compared while the server starts.
 
 use std::collections::BTreeSet;
 
@@ -12,23 +11,22 @@ use usher_domain::broker::world::Presence;
 use usher_kernel::{Book, Record, Standing, Uid};
 use uuid::Uuid;
 
-/// What stands in a world, by the life it belongs to.
+/// The objects of a world, sorted by owner.
 #[derive(Debug)]
 pub(super) struct Standings(Vec<Presence>);
 
 impl Standings {
-    /// What a world listed.
     pub(super) fn new(mut listed: Vec<Presence>) -> Self {
         listed.sort_unstable_by_key(|it| it.owner);
         Self(listed)
     }
 
-    /// How many objects there are.
     pub(super) const fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether a resource must look: it is on its way, or the world is not as it is recorded.
+    /// Whether a resource must be reconciled: it is in transition, or the world differs from its
+    /// record.
     pub(super) fn disagrees(&self, record: &Record<Resource>) -> bool {
         let stands = self.of(record.state.id().as_uuid());
         match record.state.phase() {
@@ -45,7 +43,7 @@ impl Standings {
         }
     }
 
-    /// Whether a ProviderConfig must look.
+    /// Whether a ProviderConfig must be reconciled.
     pub(super) fn disagrees_with_config(&self, record: &Record<ProviderConfig>) -> bool {
         let stands = self.of(record.state.id.as_uuid());
         match record.state.phase {
@@ -67,7 +65,7 @@ fn made_here(uid: &Uid) -> Option<Uuid> {
     uid.0.parse().ok()
 }
 
-/// Whether exactly what is recorded as seen stands there, and none of it is on its way out.
+/// Whether exactly the objects that are recorded as seen exist, and none is being deleted.
 fn is_recorded(book: &Book, stands: &[Presence]) -> bool {
     let outside = |kind: &str| kind.contains('/') || kind.contains("Anchor");
     let seen =
@@ -103,26 +101,26 @@ mod tests {
         }
     }
 
-    /// Red by: a world that changed while nobody watched and is taken for unchanged.
+    /// Red by: a world that changed without a watch and is taken for unchanged.
     #[test]
-    fn what_is_recorded_is_all_of_it_and_nothing_else() {
+    fn a_world_matches_if_exactly_the_recorded_objects_exist() {
         let uid = |it: u128| Uuid::from_u128(it).to_string();
         let token = seen("Token", "t");
         let book = Book::new([seen("ClusterAnchor", &uid(1)), seen("x/Y", &uid(2)), token]);
         let whole = [stands(LIFE, 1), stands(LIFE, 2)];
-        assert!(is_recorded(&book, &whole), "what is not of this world does not matter");
+        assert!(is_recorded(&book, &whole), "kinds of the control plane are ignored");
         assert!(!is_recorded(&book, &whole[..1]), "one is gone");
-        assert!(!is_recorded(&book, &[whole[0], stands(LIFE, 3)]), "one is another");
-        assert!(!is_recorded(&book, &[whole[0], whole[1], stands(LIFE, 3)]), "one came");
+        assert!(!is_recorded(&book, &[whole[0], stands(LIFE, 3)]), "one was replaced");
+        assert!(!is_recorded(&book, &[whole[0], whole[1], stands(LIFE, 3)]), "one was added");
         assert!(!is_recorded(&book, &[whole[0], Presence { is_deleting: true, ..whole[1] }]));
         assert!(!is_recorded(&book, &[whole[0], Presence { uid: None, ..whole[1] }]), "unreadable");
         let foreign = Book::new([seen("x/Y", "not made here")]);
         let unreadable = Presence { uid: None, ..whole[0] };
-        assert!(!is_recorded(&foreign, &[unreadable]), "two that are unknown are not the same");
+        assert!(!is_recorded(&foreign, &[unreadable]), "two unknown uids are not equal");
     }
 
     #[test]
-    fn each_life_is_compared_with_its_own() {
+    fn each_record_is_compared_with_its_own_objects() {
         let all = Standings(vec![stands(LIFE, 1), stands(LIFE, 2), stands(OTHER, 3)]);
         assert_eq!(all.of(&LIFE), &all.0[..2]);
         assert_eq!(all.of(&OTHER), &all.0[2..]);

@@ -1,4 +1,4 @@
-//! One step of each kind of item, between the store and the world that its record names.
+//! One reconcile step of each kind of item, between the store and the world of its record.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -24,26 +24,22 @@ use super::worker::Steps;
 use super::worlds::Worlds;
 use usher_failpoint::Failpoint;
 
-/// The items with their figures.
+/// The reconcilers with their settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lives {
-    /// Of a resource.
+    /// Resources.
     pub broker: Broker,
-    /// Of what is left of one.
+    /// Tombstones of deleted resources.
     pub tombstone: Tombstone,
-    /// Of a ProviderConfig.
+    /// ProviderConfigs.
     pub config: provider_config::Life,
 }
 
-/// Steps the lives of a store, each in its world.
+/// Reconciles the records of a store, each in its world.
 pub struct WorldSteps {
-    /// The store.
     pub store: Arc<Store>,
-    /// The worlds.
     pub worlds: Arc<Worlds>,
-    /// The rules.
     pub lives: Lives,
-    /// The counters.
     pub tally: Arc<Tally>,
 }
 
@@ -57,7 +53,7 @@ impl Steps for WorldSteps {
             (WorkItem::Resource(_), Held::Resource(record)) => {
                 let ledger = self.ledger(lease, *record);
                 let done = step(&self.lives.broker, &self.seen(), &ledger, now).await;
-                // A record that is gone took its queue entry with it.
+                // A deleted record has no queue entry.
                 let Some(outcome) = done.transpose() else { return Ok(None) };
                 self.told(item, &outcome);
                 let kept = ledger.finish(&outcome, Reason::as_str).await?;
@@ -86,7 +82,7 @@ impl Steps for WorldSteps {
     }
 }
 
-/// Whose lease it is, and whether there is time to keep it.
+/// The lease of an item, and whether there is time to keep it.
 type Lease<'a> = (WorkItem, Claim, &'a InTime);
 
 fn held(record: Record<Resource>) -> Held {
@@ -94,7 +90,7 @@ fn held(record: Record<Resource>) -> Held {
 }
 
 impl WorldSteps {
-    /// A tombstone that was kept long enough and has nothing left to watch is put away.
+    /// Reconciles a tombstone; it expires after its retention if nothing reappeared.
     async fn tombstone(
         &self,
         (item, claim, in_time): Lease<'_>,
@@ -143,13 +139,13 @@ impl WorldSteps {
             }
             Err(Stopped { stage, trouble }) => {
                 self.tally.count(Count::Troubles);
-                tracing::warn!(%item, %stage, %trouble, "a step met trouble");
+                tracing::warn!(%item, %stage, %trouble, "step failed");
             }
         }
     }
 }
 
-/// The worlds, with what is counted and where a process can be made to die.
+/// The worlds, with counters and failpoints.
 struct Seen<'a> {
     worlds: &'a Worlds,
     tally: &'a Tally,
@@ -214,7 +210,7 @@ impl World<provider_config::Life> for Seen<'_> {
     }
 }
 
-/// The ledger, with what is counted and where a process can be made to die.
+/// The ledger, with counters and failpoints.
 struct Written<'a, S> {
     ledger: LeasedLedger<'a, S>,
     tally: &'a Tally,

@@ -1,4 +1,4 @@
-//! What a server counts about itself, and whether its dependencies answer.
+//! The counters of a server, and whether its database answers.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -14,17 +14,17 @@ use usher_store::Store;
 pub enum Count {
     /// Steps that were finished.
     Steps,
-    /// Steps that met trouble.
+    /// Steps that failed.
     Troubles,
     /// Steps that were cut off at their deadline.
     TooSlow,
     /// Steps that panicked.
     Panicked,
-    /// Lives that were parked because their rows break their own rules.
+    /// Items that were parked because their rows are corrupt.
     Parked,
-    /// Looks at a world.
+    /// Observations of a world.
     Observations,
-    /// Verbs done outside.
+    /// Effects applied to a world.
     Effects,
     /// Steps that wrote.
     Commits,
@@ -34,7 +34,7 @@ pub enum Count {
     Wakes,
     /// Mass-deletion guards that tripped.
     GuardsTripped,
-    /// Nodes that fell silent.
+    /// Nodes that were lost.
     NodesLost,
 }
 
@@ -55,7 +55,7 @@ impl Count {
         Self::NodesLost,
     ];
 
-    /// Its name on the metrics.
+    /// The name of the metric.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Steps => "usher_steps",
@@ -73,21 +73,21 @@ impl Count {
         }
     }
 
-    /// What it counts, for whoever reads the metrics.
+    /// The help text of the metric.
     pub const fn help(self) -> &'static str {
         match self {
             Self::Steps => "Steps that were finished",
-            Self::Troubles => "Steps that met trouble",
+            Self::Troubles => "Steps that failed",
             Self::TooSlow => "Steps that were cut off at their deadline",
             Self::Panicked => "Steps that panicked",
-            Self::Parked => "Lives that were parked because their rows break their own rules",
-            Self::Observations => "Looks at a world",
-            Self::Effects => "Verbs done outside",
+            Self::Parked => "Items that were parked because their rows are corrupt",
+            Self::Observations => "Observations of a world",
+            Self::Effects => "Effects applied to a world",
             Self::Commits => "Steps that wrote",
             Self::Accepted => "Declarations that were accepted",
             Self::Wakes => "Wake-ups by the watch of a world",
             Self::GuardsTripped => "Mass-deletion guards that tripped",
-            Self::NodesLost => "Nodes that fell silent",
+            Self::NodesLost => "Nodes that were lost",
         }
     }
 }
@@ -107,36 +107,33 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// One more.
     pub fn count(&self, what: Count) {
         if let Some(counter) = self.counter(what) {
             counter.inc();
         }
     }
 
-    /// How many.
     pub fn read(&self, what: Count) -> u64 {
         self.counter(what).map_or(0, Counter::get)
     }
 
-    /// Shows every counter.
     pub fn register(&self, registry: &mut Registry) {
         for (what, counter) in Count::ALL.into_iter().zip(&self.counters) {
             registry.register(what.as_str(), what.help(), counter.clone());
         }
     }
 
-    /// The worker's last look at the database was answered.
+    /// The worker's last query was answered.
     pub(super) fn answered(&self) {
         self.set(None);
     }
 
-    /// The worker's last look at the database was not answered.
+    /// The worker's last query failed.
     pub(super) fn unanswered(&self, error: &usher_store::Error) {
         self.set(Some(error.to_string()));
     }
 
-    /// What the worker met when it last asked the database, if anything.
+    /// The error of the worker's last query, if it failed.
     pub fn trouble(&self) -> Option<String> {
         let database = self.database.lock();
         database.unwrap_or_else(std::sync::PoisonError::into_inner).clone()
@@ -153,14 +150,14 @@ impl Tally {
     }
 }
 
-/// What a store counts by itself.
+/// The counters of the store.
 #[derive(Debug)]
 pub struct StoreTally(pub Arc<Store>);
 
 impl Collector for StoreTally {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let writes = ConstCounter::new(self.0.writes());
-        let (name, help) = ("usher_store_writes", "Writes that were asked of the store");
+        let (name, help) = ("usher_store_writes", "Writes requested of the store");
         writes.encode(encoder.encode_descriptor(name, help, None, writes.metric_type())?)
     }
 }
@@ -170,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_counted_is_told_once_under_its_name() {
+    fn every_counter_is_exported_once_under_its_name() {
         let tally = Tally::default();
         tally.count(Count::Commits);
         tally.count(Count::Commits);

@@ -1,7 +1,7 @@
-//! Wakes lives because something changed in their world, and once at the start those that need it.
+//! Wakes records because something changed in their world.
 //!
-//! A watch that was not there, or was told too much at once, missed changes. One round over the
-//! world stands in for them: whoever is as it is recorded, and rests, is left alone.
+//! A watch that is new or has overflowed missed changes. The world is then listed and compared with
+//! the ledger: a stable record that matches its objects is not woken.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,27 +21,24 @@ use super::worker::stopped;
 use super::worlds::Attached;
 use usher_wire::chain;
 
-/// How soon something is tried again that failed.
+/// The delay before a failed watch or write is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// How many lives are woken at a time.
+/// Records per wake-up.
 const WOKEN_MAX: usize = 500;
-/// How many resources are read at a time.
+/// Resources per page.
 const PAGE: u32 = 100;
 
-/// Wakes the lives of one world.
+/// Wakes the records of one world.
 pub struct Waker {
-    /// The store.
     pub store: Arc<Store>,
-    /// The name of the world.
+    /// Name of the world.
     pub name: String,
-    /// The world.
     pub attached: Attached,
-    /// The counters.
     pub tally: Arc<Tally>,
 }
 
 impl Waker {
-    /// Wakes until it is told to stop. A watch that breaks is made again.
+    /// Runs until the server stops. A broken watch is opened again.
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
         loop {
             tokio::select! {
@@ -57,7 +54,7 @@ impl Waker {
         }
     }
 
-    /// Follows the world; why it cannot any more.
+    /// Follows the watch until it fails; returns the reason.
     async fn attend(&self) -> String {
         let mut watch = match self.attached.world.watch().await {
             Ok(watch) => watch,
@@ -77,7 +74,7 @@ impl Waker {
         }
     }
 
-    /// Compares what stands with what is recorded.
+    /// Lists the world, compares it with the ledger and wakes the records that differ.
     async fn compare_all(&self, watch: &mut dyn WorldWatch) -> Result<(), String> {
         let listed = watch.list().await.map_err(|why: Trouble| why.to_string())?;
         let standing = Standings::new(listed);
@@ -99,7 +96,7 @@ impl Waker {
             for record in self.store.records(&ids).await? {
                 let record = match record {
                     Ok(record) => record,
-                    // Whoever claims it parks it.
+                    // The worker that claims it parks it.
                     Err(Error::Corrupt { .. }) => continue,
                     Err(error) => return Err(error),
                 };
@@ -127,13 +124,13 @@ impl Waker {
         let lives: Vec<Uuid> = lives.into_iter().collect();
         for lives in lives.chunks(WOKEN_MAX) {
             while let Err(error) = self.wake(lives).await {
-                tracing::warn!(error = %chain(&error), "cannot wake lives");
+                tracing::warn!(error = %chain(&error), "failed to wake records");
                 sleep(RETRY_AFTER).await;
             }
         }
     }
 
-    /// Makes lives due, all in one write: whoever is told of many must not fall behind.
+    /// Makes records due, all in one write, so that the watch does not fall behind.
     async fn wake(&self, lives: &[Uuid]) -> Result<u64, Error> {
         if lives.is_empty() {
             return Ok(0);

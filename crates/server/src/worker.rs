@@ -1,16 +1,16 @@
-//! The worker: leases what is due, steps each item alone, and gives every lease back.
+//! The worker: leases due items, reconciles each in its own task, and releases every lease.
 //!
 //! ```text
-//!   due (own writes signal, else one look a second) ──▶ claim a batch ──▶ one task per item
+//!   due (own writes wake it, else one query a second) ─▶ claim a batch ──▶ one task per item
 //!                                                                          ├ panic: parked
 //!                                                                          └ too slow: postponed
 //! ```
 //!
 //! **Invariants**
-//! - One item in trouble stops no other: the steps of each lease are a task of their own.
+//! - A failing item blocks no other: the steps of each lease are a task of their own.
 //! - The steps under one lease end by their deadline, which is shorter than the lease.
-//! - At rest there is one cheap look per pause and nothing else.
-//! - Whoever is told to stop takes nothing new and ends when its steps have.
+//! - An idle worker makes one cheap query per pause and nothing else.
+//! - A stopping worker claims nothing new and ends when its running steps have ended.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,14 +27,13 @@ use usher_store::{Error, Leased, Store, WorkItem};
 use super::tally::{Count, Tally};
 use usher_wire::chain;
 
-/// The figures of the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figures {
-    /// The most steps at a time.
+    /// How many items are reconciled at a time.
     pub steps_max: usize,
     /// How long the steps under one lease may take.
     pub step_deadline: Duration,
-    /// How often to look who is due although nothing was heard.
+    /// How often to query the queue without a wake-up.
     pub due_query: Duration,
 }
 
@@ -51,8 +50,9 @@ impl Default for Figures {
 /// One step of one leased item.
 #[async_trait]
 pub trait Steps: Send + Sync + 'static {
-    /// Does it; what to step next if the item goes on under its lease, else that was given back.
-    /// After this time it goes on no more. An error is the store's: the lease was not given back.
+    /// Runs one step. Returns the item if it needs another step under the same lease, which does
+    /// not happen after `keeps_until`; otherwise the lease was released. After an error, which is
+    /// one of the store, the lease was not released.
     async fn step(&self, leased: Leased, keeps_until: Instant) -> Result<Option<Leased>, Error>;
 }
 
@@ -63,7 +63,7 @@ pub struct Worker {
     figures: Figures,
     tally: Arc<Tally>,
     running: JoinSet<Ended>,
-    /// Whose step a task is, for one that panics.
+    /// The item of each task, needed if the task panics.
     leases: HashMap<Id, (WorkItem, Claim)>,
 }
 
@@ -75,7 +75,6 @@ enum Ended {
 }
 
 impl Worker {
-    /// A worker that steps with `steps`.
     pub fn new(
         store: Arc<Store>,
         steps: Arc<dyn Steps>,
@@ -86,7 +85,7 @@ impl Worker {
         Self { store, steps, figures, tally, running, leases }
     }
 
-    /// Works until it is told to stop; then every lease is given back or its step has ended.
+    /// Runs until the server stops; releases every lease before it returns.
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
         let mut due = self.store.due();
         let (mut looks, mut full) = (true, false);
@@ -102,7 +101,7 @@ impl Worker {
                 () = stopped(&mut stop) => break,
                 Some(ended) = self.running.join_next_with_id(), if !self.running.is_empty() => {
                     self.end(ended).await;
-                    // Whoever is due since the last look was signalled.
+                    // An item that became due since the last query has woken this loop.
                     looks = full;
                 }
                 () = due.wait(), if !full => looks = true,
@@ -112,7 +111,7 @@ impl Worker {
         self.finish().await;
     }
 
-    /// Takes what is due as far as there is room; whether there is none left.
+    /// Claims due items up to the limit; whether the limit is reached.
     async fn claim(&mut self) -> bool {
         while let Some(ended) = self.running.try_join_next_with_id() {
             self.end(ended).await;
@@ -128,7 +127,7 @@ impl Worker {
         }
     }
 
-    /// Takes up to so many that are due; how many.
+    /// Claims at most `room` due items; returns how many.
     async fn claim_for(&mut self, room: usize) -> usize {
         let begun = Instant::now();
         match self.store.claim_due(u32::try_from(room).unwrap_or(u32::MAX)).await {
@@ -136,7 +135,7 @@ impl Worker {
                 self.tally.answered();
                 for (item, what) in batch.parked {
                     self.tally.count(Count::Parked);
-                    tracing::error!(%item, what, "parked: the row breaks its own rules");
+                    tracing::error!(%item, what, "item parked: corrupt row");
                 }
                 let count = batch.leased.len();
                 for leased in batch.leased {
@@ -146,13 +145,13 @@ impl Worker {
             }
             Err(error) => {
                 self.tally.unanswered(&error);
-                tracing::warn!(error = %chain(&error), "cannot look who is due");
+                tracing::warn!(error = %chain(&error), "failed to query due items");
                 0
             }
         }
     }
 
-    /// Steps an item whose lease began then or later.
+    /// Starts the task of an item; its lease began at `begun` or later.
     fn spawn(&mut self, leased: Leased, begun: Instant) {
         let (item, claim) = (leased.item, leased.claim);
         let (steps, deadline) = (Arc::clone(&self.steps), self.figures.step_deadline);
@@ -167,7 +166,7 @@ impl Worker {
         self.leases.insert(task.id(), (item, claim));
     }
 
-    /// Whoever did not give its lease back has it given back here.
+    /// Releases the lease of a task that ended without doing so.
     async fn end(&mut self, ended: Result<(Id, Ended), JoinError>) {
         let (id, trouble) = match ended {
             Ok((id, Ended::Done)) => (id, None),
@@ -178,31 +177,31 @@ impl Worker {
             }
             Ok((id, Ended::Unreturned(error))) => {
                 self.tally.unanswered(&error);
-                tracing::warn!(error = %chain(&error), "cannot give a lease back");
+                tracing::warn!(error = %chain(&error), "failed to release a lease");
                 (id, Some(error.trouble()))
             }
             Err(error) => {
                 self.tally.count(Count::Panicked);
-                let what = "what a step left when it panicked: this is a bug".to_owned();
+                let what = "the state after a step panicked: this is a bug".to_owned();
                 (error.id(), Some(Trouble::Corrupt { what }))
             }
         };
         let Some((item, claim)) = self.leases.remove(&id) else { return };
         let Some(trouble) = trouble else { return };
-        tracing::warn!(%item, %trouble, "a step was not finished");
+        tracing::warn!(%item, %trouble, "step not finished");
         let given_back = match self.store.postpone(item, claim, trouble).await {
             Ok(true) => Ok(true),
-            // Whoever overtook it may have looked before it did.
+            // A newer lease holder may have gone idle on a stale snapshot.
             Ok(false) => self.store.wake(item).await,
             Err(error) => Err(error),
         };
         if let Err(error) = given_back {
-            // The lease ends by itself.
-            tracing::warn!(%item, error = %chain(&error), "cannot give a lease back");
+            // The lease expires.
+            tracing::warn!(%item, error = %chain(&error), "failed to release a lease");
         }
     }
 
-    /// Lets running steps end within their deadline and gives back what is left then.
+    /// Waits for running steps until their deadline and releases the remaining leases.
     async fn finish(mut self) {
         let until = Instant::now() + self.figures.step_deadline;
         while !self.running.is_empty() {
@@ -215,16 +214,15 @@ impl Worker {
         let left: Vec<(WorkItem, Claim)> = self.leases.drain().map(|(_, it)| it).collect();
         for (item, claim) in left {
             let trouble = Trouble::unavailable("a server that was stopped".to_owned());
-            // The lease ends by itself if this cannot be written.
+            // The lease expires if this write fails.
             let _ = self.store.postpone(item, claim, trouble).await;
         }
     }
 }
 
-/// Steps an item until its lease is given back. No step begins with less than half of the time
-/// left.
+/// Steps an item until its lease is released. No step begins with less than half of the time left.
 async fn drive(steps: &dyn Steps, first: Leased, keeps_until: Instant) -> Result<(), Error> {
-    // The clock of a step may be late, and is never ahead: absence counts by it.
+    // The clock of a step may lag and is never ahead: the in-flight grace depends on it.
     let (begun, claimed_at) = (Instant::now(), first.now);
     let mut next = Some(first);
     while let Some(leased) = next {
@@ -234,7 +232,7 @@ async fn drive(steps: &dyn Steps, first: Leased, keeps_until: Instant) -> Result
     Ok(())
 }
 
-/// Ends when everything is told to stop. A dropped sender counts as the same.
+/// Ends when the server stops. A dropped sender counts as a stop.
 pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|it| *it).await;
 }

@@ -1,4 +1,4 @@
-//! The worlds by name: a record names its world, and only the composition root fills this map.
+//! The worlds by name: a record names its world, and the composition root fills this map.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,9 +10,8 @@ use usher_kernel::Trouble;
 /// A world, and whether it was compared with the ledger since this process started.
 #[derive(Clone)]
 pub struct Attached {
-    /// The world.
     pub world: Arc<dyn BrokerWorld>,
-    /// Whether its first listing was compared.
+    /// Whether its first list was compared.
     pub listed: watch::Sender<bool>,
 }
 
@@ -21,24 +20,20 @@ pub struct Attached {
 pub struct Worlds(BTreeMap<String, Attached>);
 
 impl Worlds {
-    /// Adds a world.
     pub fn attach(&mut self, name: &str, world: Arc<dyn BrokerWorld>) {
         let (listed, _) = watch::channel(false);
         self.0.insert(name.to_owned(), Attached { world, listed });
     }
 
-    /// The world of this name.
     pub fn get(&self, name: &str) -> Result<&dyn BrokerWorld, Trouble> {
         let unknown = || Trouble::unavailable(format!("world \"{name}\""));
         self.0.get(name).map(|it| &*it.world).ok_or_else(unknown)
     }
 
-    /// Whether there is a world of this name.
     pub fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
-    /// Every world with its name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Attached)> {
         self.0.iter().map(|(name, it)| (name.as_str(), it))
     }

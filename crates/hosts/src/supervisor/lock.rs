@@ -1,8 +1,8 @@
-//! Locks of a record: who holds one, asked without taking it.
+//! The locks of a record, and how to query a holder without taking the lock.
 //!
-//! A process takes a record lock on a file, so the kernel itself names the holder. Its supervisor
-//! takes a lock on the folder, which needs no file, and which belongs to what it opened, so that
-//! nothing else this process opens and closes lets it go.
+//! A process takes a record lock on a file, so the kernel reports the pid of the holder. Its
+//! supervisor locks the folder, which needs no file; that lock belongs to the open file
+//! description, so it is not released when this process closes another descriptor of the folder.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -12,18 +12,17 @@ use std::path::Path;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 
-/// Who holds a process's lock file.
+/// The holder of the lock file of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// Nobody, or there is no such file.
+    /// The lock is free, or the file does not exist.
     Nobody,
-    /// The process with this number.
+    /// The process with this pid.
     Process(i32),
-    /// A supervisor that takes the record away, or a process whose number we may not know.
+    /// A supervisor that removes the record, or a process whose pid is not visible.
     Somebody,
 }
 
-/// Who holds it right now.
 pub(super) fn holder(path: &Path) -> io::Result<Holder> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -38,7 +37,7 @@ pub(super) fn holder(path: &Path) -> io::Result<Holder> {
     Ok(if range.l_pid > 0 { Holder::Process(range.l_pid) } else { Holder::Somebody })
 }
 
-/// Takes a process's lock file in place of the process; `None` if somebody holds it.
+/// Takes the lock file of a process in its place; `None` if the lock is held.
 pub(super) fn seize(path: &Path) -> io::Result<Option<File>> {
     let file = open(path)?;
     match fcntl(&file, FcntlArg::F_OFD_SETLK(&whole_file())) {
@@ -48,18 +47,17 @@ pub(super) fn seize(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// What a supervisor holds of a record.
+/// The locks that a supervisor holds of a record.
 #[derive(Debug)]
 pub(super) struct Kept {
-    /// The lock.
     pub(super) lock: File,
-    /// Open for writing and never written: its closing, which no death can prevent, is what the
-    /// other supervisors see.
+    /// Open for writing and never written: the kernel closes it even after a crash, and the other
+    /// supervisors see that event.
     _bell: File,
 }
 
-/// Takes the supervisor's lock of a record, which is that of its folder; `None` if another
-/// supervisor holds it. It rings with the process's lock file, which is made if nobody did yet.
+/// Takes the supervisor's lock of a record, on its folder; `None` if another supervisor holds it.
+/// Also opens `bell`, the lock file of the process, which is created if it does not exist.
 pub(super) fn keep(folder: &Path, bell: &Path) -> io::Result<Option<Kept>> {
     let lock = File::open(folder)?;
     match lock.try_lock() {
@@ -69,7 +67,7 @@ pub(super) fn keep(folder: &Path, bell: &Path) -> io::Result<Option<Kept>> {
     }
 }
 
-/// Opens a process's lock file for writing; makes it if it is not there.
+/// Opens the lock file of a process for writing; creates it if it does not exist.
 fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)
 }
@@ -94,20 +92,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_holds_what_is_not_there_or_was_let_go() {
+    fn a_missing_or_released_lock_has_no_holder() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         assert_eq!(holder(&path).unwrap(), Holder::Nobody);
         let held = seize(&path).unwrap();
         assert!(held.is_some());
         assert_eq!(holder(&path).unwrap(), Holder::Somebody);
-        assert!(seize(&path).unwrap().is_none(), "a second one does not get it");
+        assert!(seize(&path).unwrap().is_none(), "a second lock is refused");
         drop(held);
         assert_eq!(holder(&path).unwrap(), Holder::Nobody);
     }
 
     #[test]
-    fn asking_does_not_let_go() {
+    fn querying_the_holder_does_not_release_the_lock() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let _held = seize(&path).unwrap();
@@ -117,14 +115,14 @@ mod tests {
     }
 
     #[test]
-    fn one_supervisor_keeps_a_directory() {
+    fn only_one_supervisor_locks_a_record() {
         let dir = tempfile::tempdir().unwrap();
         let bell = dir.path().join("lock");
         let keep = || keep(dir.path(), &bell).unwrap();
         let kept = keep();
         assert!(kept.is_some());
         assert!(keep().is_none());
-        assert_eq!(holder(&bell).unwrap(), Holder::Nobody, "the process can still have its own");
+        assert_eq!(holder(&bell).unwrap(), Holder::Nobody, "the process can take its own");
         drop(kept);
         assert!(keep().is_some());
     }

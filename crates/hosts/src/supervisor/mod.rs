@@ -1,20 +1,20 @@
 //! Supervises processes that outlive it.
 //!
 //! ```text
-//!   record ──▶ start ──▶ running ──▶ (ended by itself: start again, ever later)
-//!                          │  ╲─ left ──▶ not started again
-//!                          └─ stop: ask, after the grace kill ──▶ record erased
+//!   record ──▶ start ──▶ running ──▶ (exited: restart with back-off)
+//!                          │  ╲─ left ──▶ not restarted
+//!                          └─ stop: SIGTERM, after the grace SIGKILL ──▶ record erased
 //! ```
 //!
-//! It stands alone because a world of directories and a provider of machines both need it.
+//! The local world and the local provider both use it.
 //!
 //! **Invariants**
-//! - A process takes its lock before it does anything else, and ends if it cannot. So a second
-//!   start is harmless, and a supervisor may die at any point.
-//! - Whoever holds the supervisor's lock of a record supervises it, and nobody else.
-//! - A record is erased only while its process's lock is held in the process's place: what was
-//!   started and had not taken its lock yet finds no record, and ends.
-//! - A signal goes to the process that holds the lock, through a handle that cannot mean another.
+//! - A process takes its lock before it does anything else, and exits if it cannot. So a second
+//!   start is harmless, and a supervisor may crash at any point.
+//! - Only the holder of the supervisor's lock of a record supervises it.
+//! - A record is erased only while the supervisor holds the lock of the process: a process that was
+//!   started and has not taken its lock yet finds no record, and exits.
+//! - A signal goes to the process that holds the lock, through a pidfd that cannot name another.
 
 mod lock;
 mod rules;
@@ -41,67 +41,67 @@ use usher_kernel::Timestamp;
 
 use usher_failpoint::Failpoint;
 
-/// What became of one look at a record.
+/// The result of one reconcile of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Another supervisor has it; its end is seen as a change of the record.
+    /// Another supervisor holds it; its exit is seen as a change of the record.
     Elsewhere,
-    /// There is nothing to do before something changes.
+    /// Nothing to do before something changes.
     Resting,
-    /// There is something to do then.
+    /// Requeue at this time.
     Waiting(Timestamp),
-    /// There is no such record, and nothing of it runs.
+    /// No record and no process exist.
     Gone,
 }
 
-/// One supervisor of the records below one root.
+/// A supervisor of the records below one root.
 #[derive(Debug)]
 pub struct Supervisor {
     units: Units,
     tended: BTreeMap<String, Tended>,
-    /// What was killed and not reaped yet.
+    /// Children that were killed and not reaped yet.
     killed: Vec<Child>,
 }
 
-/// What a supervisor has in hand of one record.
+/// The state of one supervised record.
 #[derive(Debug)]
 struct Tended {
     kept: Kept,
-    /// The process it started itself, to be reaped.
+    /// The process that this supervisor started, to be reaped.
     child: Option<Child>,
-    /// The process that was last seen to hold the lock.
+    /// Pid and pidfd of the last known lock holder.
     handle: Option<(i32, OwnedFd)>,
     memory: Memory,
 }
 
 impl Supervisor {
-    /// A supervisor that has nothing in hand yet.
     pub const fn new(units: Units) -> Self {
         Self { units, tended: BTreeMap::new(), killed: Vec::new() }
     }
 
-    /// The names it has something in hand of, recorded or not.
+    /// The names it supervises, with or without a record.
     pub fn tended(&self) -> impl Iterator<Item = &str> {
         self.tended.keys().map(String::as_str)
     }
 
-    /// The process that was last seen to run: its number, and a handle that tells of its end.
+    /// The last known process: its pid, and a pidfd that signals its exit.
     pub fn running(&self, name: &str) -> Option<(i32, &OwnedFd)> {
         self.tended.get(name)?.handle.as_ref().map(|(number, handle)| (*number, handle))
     }
 
-    /// Looks at one record and does what is next.
+    /// Reconciles one record: takes its next step.
     pub fn tend(&mut self, name: &str, wanted: Wanted, now: Timestamp) -> io::Result<Outcome> {
         if !self.units.exists(name)? {
             return self.bury(name, now);
         }
-        // Nobody needs a lock, and a file that stays open, for what somebody else runs.
+        // A process that runs externally needs no lock, and no open file.
         if wanted == Wanted::Hold && !self.tended.contains_key(name) {
             return Ok(Outcome::Resting);
         }
         let (unit, wanted) = match self.units.read(name) {
             Ok(Some(unit)) => (Some(unit), wanted),
-            // Nobody knows what that is for: it ends, and whoever wants it records it again.
+            // The purpose of an unreadable record is unknown: its process is stopped, and its owner
+            // records it again.
             Ok(None) => (None, Wanted::Stop),
             Err(why) if why.kind() == io::ErrorKind::InvalidData => (None, Wanted::Stop),
             Err(why) => return Err(why),
@@ -133,7 +133,7 @@ impl Supervisor {
         }
     }
 
-    /// Takes the supervisor's lock of a record, unless it is held here or elsewhere.
+    /// Ensures that this supervisor holds the lock of a record; `false` if another one does.
     fn keep(&mut self, name: &str) -> io::Result<bool> {
         let folder = self.units.folder(name);
         if let Some(tended) = self.tended.get(name)
@@ -141,8 +141,8 @@ impl Supervisor {
         {
             return Ok(true);
         }
-        // What was kept is not what stands there any more: the record was taken away and made
-        // again by somebody who asked nobody.
+        // The folder is not the one that was locked: another process removed the record and created
+        // it again.
         if let Some(mut tended) = self.tended.remove(name) {
             tended.signal(Signal::KILL)?;
             self.killed.extend(tended.child);
@@ -160,7 +160,7 @@ impl Supervisor {
         command
             .args(&unit.args)
             .current_dir(self.units.folder(name))
-            // Nothing of what this process was told is told on.
+            // The environment of this process may hold secrets.
             .env_clear()
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
@@ -199,7 +199,7 @@ impl Supervisor {
         Ok(Outcome::Gone)
     }
 
-    /// The record is gone; what still runs without one is ended.
+    /// Kills the process of a record that is gone.
     fn bury(&mut self, name: &str, now: Timestamp) -> io::Result<Outcome> {
         let Some(tended) = self.tended.get_mut(name) else { return Ok(Outcome::Gone) };
         if tended.signal(Signal::KILL)? {
@@ -211,7 +211,7 @@ impl Supervisor {
 }
 
 impl Tended {
-    /// What is seen of the process.
+    /// Observes the process.
     fn look(&mut self, units: &Units, name: &str) -> io::Result<Process> {
         self.reap()?;
         let running = match units.holder(name)? {
@@ -236,8 +236,8 @@ impl Tended {
         })
     }
 
-    /// Takes a handle of the process that holds the lock. It still held it after the handle was
-    /// taken, so the handle means no other.
+    /// Opens a pidfd of the lock holder. It still holds the lock after that, so the pidfd names no
+    /// other process.
     fn adopt(&mut self, units: &Units, name: &str, number: i32) -> io::Result<()> {
         if self.handle.as_ref().is_some_and(|(known, _)| *known == number) {
             return Ok(());
@@ -260,7 +260,7 @@ impl Tended {
         Ok(())
     }
 
-    /// Signals the process to end, softly or not.
+    /// Signals the process, between failpoints.
     fn end(&mut self, signal: Signal) -> io::Result<()> {
         Failpoint::BeforeSignal.pass();
         self.signal(signal)?;
@@ -268,7 +268,7 @@ impl Tended {
         Ok(())
     }
 
-    /// Signals whatever is known to run; `false` if nothing is.
+    /// Signals the known processes; `false` if there is none.
     fn signal(&mut self, signal: Signal) -> io::Result<bool> {
         self.reap()?;
         let mut known = false;
@@ -279,7 +279,7 @@ impl Tended {
                 Err(why) => return Err(why.into()),
             }
         }
-        // A child that was not reaped keeps its number.
+        // The pid of a child is not reused before it is reaped.
         if let Some(child) = &self.child
             && let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw)
         {
@@ -292,7 +292,7 @@ impl Tended {
     }
 }
 
-/// Whether a path still leads to an open file.
+/// Whether a path still names an open file.
 fn is_same(file: &File, path: &std::path::Path) -> io::Result<bool> {
     let open = file.metadata()?;
     match fs::metadata(path) {

@@ -1,81 +1,74 @@
-//! What to do with one process next: pure, from what is seen and what is remembered.
+//! The next action for one process: a pure function of what is observed and what is in memory.
 //!
-//! What is remembered is lost when a supervisor dies. So nothing here depends on it but patience:
-//! a new supervisor asks a process to end once more and counts its grace again.
+//! Memory is lost when a supervisor dies, so only delays depend on it: a new supervisor sends
+//! SIGTERM once more and starts the grace again.
 
 use std::time::Duration;
 
 use usher_kernel::Timestamp;
 
-/// The first wait after a process ended by itself.
+/// The first back-off after a process exited.
 const BACK_OFF_FIRST: Duration = Duration::from_millis(200);
-/// The longest wait.
+/// The longest back-off.
 const BACK_OFF_MAX: Duration = Duration::from_secs(30);
-/// Whoever ran this long, which no wait is, is not counted as failing.
+/// A process that ran this long, which is longer than any back-off, is not counted as failing.
 const STEADY_AFTER: Duration = Duration::from_mins(1);
-/// How soon to look again at what does not tell of its changes.
+/// The poll interval where no event signals a change.
 pub(super) const SOON: Duration = Duration::from_millis(100);
-/// How soon a process that was killed is looked at again.
+/// The delay before SIGKILL is sent again.
 const KILLED_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// What its owner wants of a process.
+/// The desired state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// It runs.
     Run,
-    /// It is recorded, and somebody else runs it.
+    /// It is recorded and runs externally.
     Hold,
-    /// It ends, and its record goes.
+    /// It is stopped, and its record removed.
     Stop,
 }
 
-/// What is seen of a process.
+/// The observed state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Process {
-    /// None runs.
     None,
-    /// One was started and does not hold its lock: not yet, or not any more. Neither its locking
-    /// nor its end is told.
+    /// Started and without its lock: not yet, or not any more. Neither change raises an event.
     Booting,
-    /// One runs.
     Running,
-    /// One runs and has said that it left.
+    /// Running, and it has reported that it left.
     Leaving,
-    /// None runs: the last one left in order and does not come back.
+    /// Not running: it left in order and is not restarted.
     Left,
 }
 
-/// What a supervisor remembers of a process.
+/// What a supervisor keeps in memory of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// How often it was started without having run for long.
+    /// Starts since it last ran for at least a minute.
     pub starts: u32,
-    /// When it was started last.
     pub started_at: Option<Timestamp>,
-    /// When it was asked to end.
+    /// When SIGTERM was sent.
     pub asked_at: Option<Timestamp>,
-    /// When it was killed last.
+    /// When SIGKILL was last sent.
     pub killed_at: Option<Timestamp>,
 }
 
-/// What to do next.
+/// The next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// Start it.
     Start,
-    /// Ask it to end.
+    /// Send SIGTERM.
     Ask,
-    /// End it.
+    /// Send SIGKILL.
     Kill,
-    /// Take its record away.
+    /// Remove its record.
     Remove,
-    /// Look again then, or when something changes.
+    /// Requeue at this time, or when something changes.
     Wait(Timestamp),
-    /// Look again when something changes.
+    /// Wait for a change.
     Rest,
 }
 
-/// The next act.
 pub fn rules(
     wanted: Wanted,
     process: Process,
@@ -120,7 +113,6 @@ fn back_off(starts: u32) -> Duration {
 }
 
 impl Memory {
-    /// After a start.
     #[must_use]
     pub fn started(&self, now: Timestamp) -> Self {
         let steady = self.started_at.is_some_and(|at| now.since(at) >= STEADY_AFTER);
@@ -144,25 +136,25 @@ mod tests {
     }
 
     #[test]
-    fn what_shall_run_and_does_not_is_started() {
+    fn a_wanted_process_that_does_not_run_is_started() {
         assert_eq!(act(Wanted::Run, Process::None, Memory::default(), 5), Act::Start);
         assert_eq!(act(Wanted::Run, Process::Running, Memory::default(), 5), Act::Rest);
     }
 
     #[test]
-    fn what_was_started_is_looked_at_until_it_holds_its_lock() {
+    fn a_booting_process_is_polled_until_it_holds_its_lock() {
         let booting = act(Wanted::Run, Process::Booting, Memory::default(), 5);
         assert_eq!(booting, Act::Wait(at(5).after(SOON)));
     }
 
     #[test]
-    fn who_left_is_not_started_again() {
+    fn a_process_that_left_is_not_restarted() {
         assert_eq!(act(Wanted::Run, Process::Left, Memory::default(), 5), Act::Rest);
         assert_eq!(act(Wanted::Run, Process::Leaving, Memory::default(), 5), Act::Rest);
     }
 
     #[test]
-    fn what_somebody_else_runs_is_left_alone() {
+    fn an_external_process_is_left_alone() {
         let all =
             [Process::None, Process::Booting, Process::Running, Process::Leaving, Process::Left];
         for process in all {
@@ -172,14 +164,14 @@ mod tests {
 
     // Requirement: LW-14
     #[test]
-    fn what_ends_by_itself_is_started_again_ever_later() {
+    fn an_exited_process_is_restarted_with_back_off() {
         let mut memory = Memory::default();
         let mut now = at(0);
         let mut waits = Vec::new();
         for _ in 0..10 {
             memory = memory.started(now);
             let Act::Wait(until) = rules(Wanted::Run, Process::None, &memory, GRACE, now) else {
-                panic!("started again at once");
+                panic!("restarted without back-off");
             };
             waits.push(until.since(now).as_millis());
             now = until;
@@ -190,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_shall_stop_is_asked_and_after_its_grace_killed_until_it_is_gone() {
+    fn a_stopped_process_gets_sigterm_and_after_its_grace_sigkill() {
         let asked = Memory { asked_at: Some(at(1_000)), ..Memory::default() };
         let killed = Memory { killed_at: Some(at(11_000)), ..asked };
         let cases = [
@@ -211,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_hold_its_lock_is_looked_at_often_while_it_ends() {
+    fn a_stopping_process_without_its_lock_is_polled_often() {
         let asked = Memory { asked_at: Some(at(1_000)), ..Memory::default() };
         let soon = act(Wanted::Stop, Process::Booting, asked, 2_000);
         assert_eq!(soon, Act::Wait(at(2_000).after(SOON)));
@@ -222,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_supervisor_asks_again_before_it_kills() {
+    fn a_new_supervisor_sends_sigterm_again_before_sigkill() {
         assert_eq!(act(Wanted::Stop, Process::Running, Memory::default(), 1_000_000), Act::Ask);
     }
 }

@@ -1,4 +1,4 @@
-//! A supervisor and real processes that know nothing of locks.
+//! A supervisor and real processes that take no locks.
 
 use std::time::Instant;
 
@@ -28,7 +28,7 @@ fn at(seconds: u64) -> Timestamp {
     Timestamp::ZERO.after(Duration::from_secs(seconds))
 }
 
-/// Waits for the outside; the times handed to a supervisor are made up.
+/// Waits in real time; the times passed to a supervisor are simulated.
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
@@ -42,7 +42,7 @@ fn child_number(supervisor: &Supervisor, name: &str) -> Option<u32> {
 }
 
 #[test]
-fn what_shall_run_is_started_once_and_again_after_its_end() {
+fn a_process_is_started_once_and_restarted_after_its_exit() {
     let dir = tempfile::tempdir().unwrap();
     let units = units(&dir);
     let said = units.folder("a").join("said");
@@ -54,7 +54,7 @@ fn what_shall_run_is_started_once_and_again_after_its_end() {
     );
     until("it ran", || said.exists());
     let started_again_at = at(1).after(Duration::from_millis(200));
-    until("its end is seen", || {
+    until("its exit is seen", || {
         supervisor.tend("a", Wanted::Run, at(1)).unwrap() == Outcome::Waiting(started_again_at)
     });
     let runs = || fs::read_to_string(&said).unwrap_or_default().lines().count();
@@ -63,9 +63,9 @@ fn what_shall_run_is_started_once_and_again_after_its_end() {
     until("it ran again", || runs() == 2);
 }
 
-/// Red by: a lock, and with it an open file, for every node that somebody else runs.
+/// Red by: a lock, and with it an open file, for every node that runs externally.
 #[test]
-fn what_somebody_else_runs_is_left_alone_until_it_shall_stop() {
+fn an_external_process_is_left_alone_until_it_shall_stop() {
     let dir = tempfile::tempdir().unwrap();
     let units = units(&dir);
     units.record("a", &script("touch ran"), &[]).unwrap();
@@ -77,7 +77,7 @@ fn what_somebody_else_runs_is_left_alone_until_it_shall_stop() {
 }
 
 #[test]
-fn what_shall_stop_is_asked_and_its_record_goes_last() {
+fn a_stopped_process_ends_before_its_record_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     let units = units(&dir);
     units.record("a", &script("exec sleep 600"), &[]).unwrap();
@@ -92,7 +92,7 @@ fn what_shall_stop_is_asked_and_its_record_goes_last() {
 
 // Requirement: LW-13
 #[test]
-fn what_does_not_listen_is_killed_after_its_grace_and_not_before() {
+fn a_process_that_ignores_sigterm_is_killed_after_its_grace() {
     let dir = tempfile::tempdir().unwrap();
     let units = units(&dir);
     units.record("a", &script("trap '' TERM; touch deaf; while :; do sleep 1; done"), &[]).unwrap();
@@ -108,7 +108,7 @@ fn what_does_not_listen_is_killed_after_its_grace_and_not_before() {
 }
 
 #[test]
-fn a_program_that_is_not_there_is_told() {
+fn a_missing_program_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let units = units(&dir);
     units.record("a", &unit("/nowhere/agent", &[]), &[]).unwrap();
@@ -121,7 +121,7 @@ fn a_program_that_is_not_there_is_told() {
 
 // Requirement: LW-14
 #[test]
-fn a_program_that_is_away_for_a_moment_is_waited_for() {
+fn a_program_that_ran_before_and_is_missing_is_no_failure() {
     let dir = tempfile::tempdir().unwrap();
     let units = units(&dir);
     let program = dir.path().join("program");
@@ -142,7 +142,7 @@ fn a_program_that_is_away_for_a_moment_is_waited_for() {
 
 // Requirement: LW-14
 #[test]
-fn who_left_is_not_started_again_by_anybody() {
+fn no_supervisor_restarts_a_process_that_left() {
     let dir = tempfile::tempdir().unwrap();
     let units = units(&dir);
     units.record("a", &script("echo x >> said"), &[(LEFT, b"")]).unwrap();
@@ -167,7 +167,7 @@ fn the_second_supervisor_waits_until_the_first_is_gone() {
 
 // Requirement: LW-15
 #[test]
-fn what_runs_without_a_record_is_ended() {
+fn a_process_without_a_record_is_killed() {
     let dir = tempfile::tempdir().unwrap();
     let units = units(&dir);
     units.record("a", &script("exec sleep 600"), &[]).unwrap();
@@ -180,7 +180,7 @@ fn what_runs_without_a_record_is_ended() {
 }
 
 #[test]
-fn a_record_that_was_made_again_behind_its_back_is_supervised_anew() {
+fn a_record_that_was_replaced_is_supervised_anew() {
     let dir = tempfile::tempdir().unwrap();
     let units = units(&dir);
     units.record("a", &script("exec sleep 600"), &[]).unwrap();
@@ -197,7 +197,7 @@ fn a_record_that_was_made_again_behind_its_back_is_supervised_anew() {
 
 // Requirement: LW-15
 #[test]
-fn a_record_that_cannot_be_read_is_ended_and_erased() {
+fn an_unreadable_record_ends_its_process_and_is_erased() {
     for damage in ["{", ""] {
         let dir = tempfile::tempdir().unwrap();
         let units = units(&dir);

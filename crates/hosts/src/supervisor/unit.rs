@@ -1,13 +1,13 @@
-//! The record of a process: a directory that is there before the process and goes after it.
+//! The record of a process: a directory that is created before the process and removed after it.
 //!
 //! ```text
-//!   <root>/<name>/              held by whoever supervises it
-//!                 unit.json     what to run, and for whom
-//!                 process.lock  held by the process while it lives; made by whoever needs it first
+//!   <root>/<name>/              locked by its supervisor
+//!                 unit.json     what to run, and for which owner
+//!                 process.lock  locked by the running process; created on first use
 //!                 left          written by a process that left in order
 //!                 started       it was started at least once
 //!                 failed        why it cannot be started at all
-//!                 log           what it says
+//!                 log           its output
 //! ```
 
 use std::collections::BTreeMap;
@@ -23,9 +23,9 @@ use usher_kernel::Uid;
 use super::lock::{self, Holder};
 use usher_failpoint::Failpoint;
 
-/// What the process holds while it lives.
+/// The lock that the running process holds.
 pub const PROCESS_LOCK: &str = "process.lock";
-/// What a process writes when it left in order.
+/// The file that a process writes when it left in order.
 pub const LEFT: &str = usher_agent::LEFT_FILE;
 
 const UNIT: &str = "unit.json";
@@ -35,18 +35,17 @@ const LOG: &str = "log";
 const STAGED: &str = ".staged-";
 const UNNAMED: &str = ".unnamed-";
 
-/// What to run, and for whom.
+/// What to run, and for which owner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unit {
     /// The object it runs for.
     pub owner: Uid,
     /// That object's labels.
     pub labels: BTreeMap<String, String>,
-    /// The program.
     pub program: PathBuf,
     /// Its arguments; it runs in the directory of its record.
     pub args: Vec<String>,
-    /// How long it may take to end.
+    /// How long it may take to exit after SIGTERM.
     pub grace_ms: u64,
 }
 
@@ -57,13 +56,12 @@ pub struct Units {
 }
 
 impl Units {
-    /// The records below `root`, which is made if it is not there.
+    /// Opens the records below `root`; creates it if it does not exist.
     pub fn open(root: PathBuf) -> io::Result<Self> {
         private_folder().recursive(true).create(&root)?;
         Ok(Self { root })
     }
 
-    /// The root.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -73,7 +71,7 @@ impl Units {
         self.root.join(name)
     }
 
-    /// Every record there is.
+    /// The names of all records.
     pub fn names(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.root)? {
@@ -87,7 +85,7 @@ impl Units {
         Ok(names)
     }
 
-    /// What is recorded under a name; what cannot be understood is [`io::ErrorKind::InvalidData`].
+    /// The unit of a record; an unreadable one is [`io::ErrorKind::InvalidData`].
     pub fn read(&self, name: &str) -> io::Result<Option<Unit>> {
         let garbage = |why| io::Error::new(io::ErrorKind::InvalidData, why);
         match fs::read(self.folder(name).join(UNIT)) {
@@ -97,12 +95,12 @@ impl Units {
         }
     }
 
-    /// Whether there is a directory for it, whatever it holds.
+    /// Whether the directory exists, whatever it contains.
     pub(super) fn exists(&self, name: &str) -> io::Result<bool> {
         self.folder(name).try_exists()
     }
 
-    /// Records a process with the files it needs, all at once; `false` if the name is taken.
+    /// Records a process with its files, atomically; `false` if the name is taken.
     pub fn record(&self, name: &str, unit: &Unit, files: &[(&str, &[u8])]) -> io::Result<bool> {
         let folder = self.folder(name);
         if folder.try_exists()? {
@@ -128,7 +126,7 @@ impl Units {
         }
     }
 
-    /// Says how long the process may take to end; nothing if there is no record.
+    /// Sets the grace of a process; does nothing without a record.
     pub fn set_grace(&self, name: &str, grace_ms: u64) -> io::Result<()> {
         let Some(unit) = self.read(name)? else { return Ok(()) };
         let staged = self.folder(name).join(format!("{STAGED}{UNIT}"));
@@ -136,7 +134,7 @@ impl Units {
         fs::rename(staged, self.folder(name).join(UNIT))
     }
 
-    /// Takes the record away. The caller holds both locks, so nobody starts or runs in it.
+    /// Removes the record. The caller holds both locks, so no process starts or runs in it.
     pub(super) fn erase(&self, name: &str) -> io::Result<()> {
         let unnamed = self.root.join(format!("{UNNAMED}{}", uuid::Uuid::new_v4()));
         fs::rename(self.folder(name), &unnamed)?;
@@ -144,8 +142,8 @@ impl Units {
         fs::remove_dir_all(unnamed)
     }
 
-    /// Removes what a crash left before it had a name or after it lost it. The caller sees to it
-    /// that nobody records anything meanwhile.
+    /// Removes staged and unnamed directories that a crash left. The caller ensures that no process
+    /// records anything meanwhile.
     pub fn sweep(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.root)? {
             let entry = entry?;
@@ -158,7 +156,7 @@ impl Units {
         Ok(())
     }
 
-    /// Who holds the lock of a process.
+    /// The holder of the lock of a process.
     pub fn holder(&self, name: &str) -> io::Result<Holder> {
         lock::holder(&self.folder(name).join(PROCESS_LOCK))
     }
@@ -168,7 +166,7 @@ impl Units {
         self.folder(name).join(LEFT).try_exists()
     }
 
-    /// Why the process cannot be started at all, if that was found out.
+    /// Why the process cannot be started at all, if a start failed so.
     pub fn failure(&self, name: &str) -> io::Result<Option<String>> {
         match fs::read_to_string(self.folder(name).join(FAILED)) {
             Ok(text) => Ok(Some(text)),
@@ -177,14 +175,13 @@ impl Units {
         }
     }
 
-    /// Notes that the process was started.
     pub(super) fn mark_started(&self, name: &str) -> io::Result<()> {
         let path = self.folder(name).join(STARTED);
         if path.try_exists()? { Ok(()) } else { write_private(&path, b"") }
     }
 
-    /// Notes that the process cannot be started at all. One that was started before can: its
-    /// program is away for a moment.
+    /// Records that the process cannot be started at all, unless it was started before: then its
+    /// program is only missing for a moment.
     pub(super) fn fail(&self, name: &str, why: &str) -> io::Result<()> {
         if self.folder(name).join(STARTED).try_exists()? {
             return Ok(());
@@ -192,32 +189,32 @@ impl Units {
         write_private(&self.folder(name).join(FAILED), why.as_bytes())
     }
 
-    /// Where the process writes what it says.
+    /// The file for the output of the process.
     pub(super) fn log(&self, name: &str) -> io::Result<fs::File> {
         OpenOptions::new().append(true).create(true).mode(0o600).open(self.folder(name).join(LOG))
     }
 }
 
-/// Gives a file or a directory its name unless something has it.
+/// Renames a file or a directory; fails if the new name exists.
 pub fn rename_exclusively(from: &Path, to: &Path) -> io::Result<()> {
     Ok(renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?)
 }
 
-/// Makes folders that only we may enter.
+/// Creates folders that only the owner may enter.
 pub fn private_folder() -> DirBuilder {
     let mut builder = DirBuilder::new();
     builder.mode(0o700);
     builder
 }
 
-/// Writes a file that only we may read.
+/// Writes a file that only the owner may read.
 pub fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut open = OpenOptions::new();
     let mut file = open.write(true).create(true).truncate(true).mode(0o600).open(path)?;
     file.write_all(content)
 }
 
-/// Whether a folder has an entry that is no half-made one; a folder that is not there has none.
+/// Whether a folder exists and has an entry that is not a staged one.
 pub fn has_entries(folder: &Path) -> io::Result<bool> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -232,7 +229,7 @@ pub fn has_entries(folder: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-/// What is not there need not be removed.
+/// Ignores that a file to remove does not exist.
 pub fn ignore_missing(done: io::Result<()>) -> io::Result<()> {
     match done {
         Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -255,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_made_once_and_whole() {
+    fn a_record_is_created_once_and_atomically() {
         let dir = tempfile::tempdir().unwrap();
         let units = Units::open(dir.path().join("process")).unwrap();
         assert!(units.record("a", &unit(), &[("token", b"secret")]).unwrap());
@@ -266,7 +263,7 @@ mod tests {
         let files = fs::read_dir(units.folder("a")).unwrap().map(|it| it.unwrap().file_name());
         let mut files: Vec<_> = files.collect();
         files.sort();
-        assert_eq!(files, ["token", UNIT], "nobody holds anything yet");
+        assert_eq!(files, ["token", UNIT], "no lock file yet");
         assert_eq!(units.read("b").unwrap(), None);
     }
 
@@ -284,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_name_is_no_record_and_is_swept() {
+    fn staged_and_unnamed_folders_are_swept_and_not_records() {
         let dir = tempfile::tempdir().unwrap();
         let units = Units::open(dir.path().join("process")).unwrap();
         let left_over = [STAGED, UNNAMED].map(|it| units.root().join(format!("{it}x")));

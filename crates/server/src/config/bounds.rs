@@ -1,4 +1,4 @@
-//! The defaults, and within which bounds each figure must be.
+//! Default and bounds of every setting.
 
 use std::time::Duration;
 
@@ -116,7 +116,7 @@ impl Default for Local {
 }
 
 impl Config {
-    /// Refuses the first figure that is out of its bounds.
+    /// Refuses the first setting that is out of bounds.
     pub(super) fn check(&self) -> Result<(), Error> {
         let Self { database, worker, broker, tokens, mesh, rail, keep, local, fleet, .. } = self;
         let tenth = Duration::from_millis(100);
@@ -164,7 +164,7 @@ impl Config {
         self.check_order()
     }
 
-    /// Figures that must be shorter than others.
+    /// Refuses a duration that is not shorter than the one it must fit into.
     fn check_order(&self) -> Result<(), Error> {
         let (worker, mesh) = (&self.worker, &self.mesh);
         let pairs = [
@@ -179,7 +179,7 @@ impl Config {
         ];
         for (key, value, other, longer) in pairs {
             if value >= longer {
-                let why = format!("it is not shorter than {other} = {longer}");
+                let why = format!("must be shorter than {other} = {longer}");
                 return Err(Error::Bounds { key, value: value.to_string(), why });
             }
         }
@@ -195,6 +195,6 @@ fn within<T: Copy + PartialOrd + std::fmt::Display>(
     if value >= min && value <= max {
         return Ok(());
     }
-    let why = format!("it is not within {min} and {max}");
+    let why = format!("must be between {min} and {max}");
     Err(Error::Bounds { key, value: value.to_string(), why })
 }

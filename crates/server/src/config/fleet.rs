@@ -10,67 +10,66 @@ const MINUTE: u64 = 60;
 const HOUR: u64 = 3_600;
 const DAY: u64 = 86_400;
 
-/// The shard of machines.
+/// The shard that manages machines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Fleet {
-    /// Where the provider of its machines listens; without one there is no shard.
+    /// Address of the machine provider as host:port; empty means no shard.
     pub provider: String,
-    /// What the provider is called in rows.
+    /// Name of the provider in records.
     pub provider_name: String,
-    /// What the shard is called, toward the provider as well.
+    /// Name of the shard, also toward the provider.
     pub shard: String,
-    /// The certificate shown to the provider; empty is none.
+    /// File of the client certificate for the provider; empty is none.
     pub tls_cert: String,
-    /// Its key.
+    /// File of the key of the client certificate.
     pub tls_key: String,
-    /// Who vouches for the provider.
+    /// File of the CA that signed the certificate of the provider.
     pub tls_ca: String,
-    /// Whether plans are acted upon.
+    /// Whether plans are carried out.
     pub switch: SwitchMode,
-    /// How often to list and to plan although nothing was heard.
+    /// How often to list and plan without an event.
     pub cycle_interval: Span,
-    /// How often to list what changed while machines are on their way.
+    /// How often to list changes while machines are in transition.
     pub passing_interval: Span,
-    /// How often to list everything, and not only what changed.
+    /// How often to make a full list instead of a list of changes.
     pub full_list_interval: Span,
-    /// The longest rest of a machine that is on its way.
+    /// The longest requeue interval of a machine in transition.
     pub poll_interval: Span,
-    /// The most machines that are worked on at a time.
+    /// How many machines are reconciled at a time.
     pub steps_max: u32,
-    /// How long a verb, or a question about one machine, may take.
+    /// Timeout of a request about one machine.
     pub call_deadline: Span,
-    /// How long a list may take.
+    /// Timeout of a list request.
     pub list_deadline: Span,
-    /// How long the lease of the shard runs.
+    /// Duration of the shard lease.
     pub lease: Span,
-    /// The share of a cluster's nodes that may be on their way out at once.
+    /// How many percent of a cluster's nodes may be drained at once.
     pub reclaim_percent: u32,
-    /// After this a host that was not made is asked for again.
+    /// After this a missing host is requested again.
     pub create_deadline: Span,
-    /// After this a machine that did not join is asked again.
+    /// After this a machine that did not join is configured again.
     pub configure_deadline: Span,
-    /// After this, and its grace, a machine that did not leave is asked again.
+    /// After this and its grace, a machine that did not leave is drained again.
     pub drain_deadline: Span,
-    /// After this a host that was not given back is asked again.
+    /// After this the deletion of a host that still exists is requested again.
     pub delete_deadline: Span,
-    /// How long a failed machine is left alone.
+    /// How long a failed machine is kept before it is salvaged.
     pub failed_wait: Span,
-    /// How long what is paid for while it stands is kept idle.
+    /// How long an idle on-demand machine is kept.
     pub idle_on_demand: Span,
-    /// How long what may be taken away is kept idle.
+    /// How long an idle spot machine is kept.
     pub idle_spot: Span,
 }
 
-/// Whether plans are acted upon.
+/// Whether plans are carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SwitchMode {
-    /// They are.
     Run,
-    /// They are only told.
+    /// Plans are only reported.
     DryRun,
-    /// They are only told, and nothing new is begun.
+    /// Plans are only reported, and nothing new is started.
     Paused,
 }
 
@@ -105,7 +104,7 @@ impl Default for Fleet {
 }
 
 impl Fleet {
-    /// Every span with its least and its most, in seconds.
+    /// Every duration with its minimum, and its maximum in seconds.
     pub(super) const fn spans(&self) -> [(&'static str, Span, Duration, u64); 14] {
         let (ms, second) = (Duration::from_millis(10), Duration::from_secs(1));
         let tenth = Duration::from_millis(100);
@@ -127,7 +126,7 @@ impl Fleet {
         ]
     }
 
-    /// Every number with its least and its most.
+    /// Every number with its minimum and maximum.
     pub(super) const fn numbers(&self) -> [(&'static str, u32, u32, u32); 2] {
         [
             ("fleet.steps_max", self.steps_max, 1, 10_000),

@@ -1,96 +1,88 @@
-//! The reference of all settings as a document, made from the settings themselves.
+//! The reference of all settings, generated from the settings.
 
 use std::fmt::Write as _;
 
 use super::{reference, variable_of};
 
-/// What each setting means, in the order of the file.
+/// The description of each setting, in the order of the file.
 const MEANINGS: [(&str, &str); 61] = [
-    ("agent_image", "what agents run from, where they are containers"),
-    ("api_url", "where agents find this server; empty is the address it listens on"),
-    ("broker.drain_deadline", "a node that has not left by then is told as overdue"),
-    ("broker.enrolment_deadline", "a node that has not registered by then is told as overdue"),
-    ("broker.provisioning_deadline", "a substrate that is not ready by then is told as overdue"),
-    ("broker.reconcile_interval", "the longest rest in a passing phase"),
-    ("broker.teardown_deadline", "a substrate that has not gone by then is told as overdue"),
-    ("data_dir", "where state lies; empty is the data directory of the platform"),
-    ("database.connections_max", "the most connections to PostgreSQL, or readers of SQLite"),
-    ("database.log_poll", "how often to ask PostgreSQL what other servers told, and who leaves"),
-    ("database.statement_timeout", "how long one statement may take"),
-    ("database.url", "where PostgreSQL is; only `usher serve` uses it, and needs it"),
-    ("fleet.call_deadline", "how long a verb, or a question about one machine, may take"),
-    ("fleet.configure_deadline", "a machine that did not join by then is asked again"),
-    ("fleet.create_deadline", "a host that was not made by then is asked for again"),
-    ("fleet.cycle_interval", "how often to list machines and to plan although nothing was heard"),
-    ("fleet.delete_deadline", "a host that was not given back by then is asked for again"),
-    ("fleet.drain_deadline", "a machine that did not leave by then, and its grace, is asked again"),
-    ("fleet.failed_wait", "how long a failed machine is left alone before it is salvaged"),
-    ("fleet.full_list_interval", "how often to list all machines, and not only what changed"),
-    ("fleet.idle_on_demand", "how long a machine that is paid for while it stands is kept idle"),
-    ("fleet.idle_spot", "how long a machine that may be taken away is kept idle"),
-    ("fleet.lease", "how long the lease of the shard runs"),
-    ("fleet.list_deadline", "how long a list of machines may take"),
-    ("fleet.passing_interval", "how often to list what changed while machines are on their way"),
-    ("fleet.poll_interval", "the longest rest of a machine that is on its way"),
-    ("fleet.provider", "where the provider of machines listens, as host:port; empty is no shard"),
-    ("fleet.provider_name", "what the provider is called in rows"),
-    (
-        "fleet.reclaim_percent",
-        "the share of a cluster's nodes that may be on their way out at once",
-    ),
-    ("fleet.shard", "what the shard is called, toward the provider as well"),
-    ("fleet.steps_max", "the most machines that are worked on at a time"),
-    ("fleet.switch", "whether plans are acted upon: `run`, `dry-run` or `paused`"),
-    ("fleet.tls_ca", "the file of who vouches for the provider; all three files or none"),
-    ("fleet.tls_cert", "the file of the certificate that is shown to the provider"),
-    ("fleet.tls_key", "the file of its key"),
-    ("keep.events", "how long events are kept at least"),
-    ("keep.idempotency_keys", "how long idempotency keys are remembered"),
-    ("keep.tombstones", "how long a deleted resource is watched and holds its project"),
-    ("listen", "where to listen"),
+    ("agent_image", "image of the agents, where they run as containers"),
+    ("api_url", "URL of this server for agents; empty is the address it listens on"),
+    ("broker.drain_deadline", "after this a node that has not left is overdue"),
+    ("broker.enrolment_deadline", "after this a node that has not registered is overdue"),
+    ("broker.provisioning_deadline", "after this a substrate that is not ready is overdue"),
+    ("broker.reconcile_interval", "the longest requeue interval of a resource in transition"),
+    ("broker.teardown_deadline", "after this a substrate that still exists is overdue"),
+    ("data_dir", "where state is stored; empty is the data directory of the platform"),
+    ("database.connections_max", "size of the connection pool of PostgreSQL or SQLite"),
+    ("database.log_poll", "how often to poll PostgreSQL for events and drains of other servers"),
+    ("database.statement_timeout", "timeout of one statement"),
+    ("database.url", "URL of PostgreSQL; required by `usher serve`, unused by `usher up`"),
+    ("fleet.call_deadline", "timeout of a request about one machine"),
+    ("fleet.configure_deadline", "after this a machine that did not join is configured again"),
+    ("fleet.create_deadline", "after this a missing host is requested again"),
+    ("fleet.cycle_interval", "how often to list machines and plan without an event"),
+    ("fleet.delete_deadline", "after this the deletion of a remaining host is requested again"),
+    ("fleet.drain_deadline", "after this and its grace a remaining machine is drained again"),
+    ("fleet.failed_wait", "how long a failed machine is kept before it is salvaged"),
+    ("fleet.full_list_interval", "how often to list all machines instead of changes only"),
+    ("fleet.idle_on_demand", "how long an idle on-demand machine is kept"),
+    ("fleet.idle_spot", "how long an idle spot machine is kept"),
+    ("fleet.lease", "duration of the shard lease"),
+    ("fleet.list_deadline", "timeout of a list request"),
+    ("fleet.passing_interval", "how often to list changes while machines are in transition"),
+    ("fleet.poll_interval", "the longest requeue interval of a machine in transition"),
+    ("fleet.provider", "address of the machine provider as host:port; empty is no shard"),
+    ("fleet.provider_name", "name of the provider in records"),
+    ("fleet.reclaim_percent", "how many percent of a cluster's nodes may be drained at once"),
+    ("fleet.shard", "name of the shard, also toward the provider"),
+    ("fleet.steps_max", "how many machines are reconciled at a time"),
+    ("fleet.switch", "whether plans are carried out: `run`, `dry-run` or `paused`"),
+    ("fleet.tls_ca", "file of the CA of the provider; set all three TLS files or none"),
+    ("fleet.tls_cert", "file of the client certificate for the provider"),
+    ("fleet.tls_key", "file of the key of the client certificate"),
+    ("keep.events", "how long events are retained at least"),
+    ("keep.idempotency_keys", "how long idempotency keys are retained"),
+    ("keep.tombstones", "how long a tombstone is watched and blocks its project"),
+    ("listen", "address to listen on"),
     (
         "local.agent",
-        "who runs the agents of the local world: machines of the `fleet`, the world itself as a \
-        `process`, or somebody `external`",
+        "what runs the agents of the local world: machines of the `fleet`, a `process` of the \
+        world itself, or an `external` program",
     ),
-    ("local.agent_grace", "how long an agent may take to end before it is killed"),
+    ("local.agent_grace", "how long an agent may take to exit before it is killed"),
     (
         "local.forget_tokens",
-        "how long the bootstrap token of a started machine may stay in the file of this machine's \
-        hosts",
+        "how long the bootstrap token of a started machine stays in the state of the local \
+        provider",
     ),
-    ("local.look_interval", "how often vanished hosts and nodes of this machine are looked for"),
-    ("local.machines", "how many machines the fleet of this machine has, where it runs the agents"),
-    (
-        "local.wait_interval",
-        "how often whoever found no machine of the fleet free looks again, although nothing was \
-        heard of one",
-    ),
-    ("log", "how much is told on stderr: error, warn, info, debug or trace"),
-    ("mesh.acknowledgements", "how long other nodes may take to acknowledge that one left"),
+    ("local.look_interval", "how often the local provider checks for missing hosts and nodes"),
+    ("local.machines", "number of machines of the local provider"),
+    ("local.wait_interval", "how often a resource retries to get a machine without an event"),
+    ("log", "log level on stderr: error, warn, info, debug or trace"),
+    ("mesh.acknowledgements", "how long other nodes may take to acknowledge that a node left"),
     ("mesh.drain_grace", "how long a node may take to leave"),
-    ("mesh.heartbeat", "how often a node says that it lives"),
-    ("mesh.missed_max", "a node is lost after missing this many"),
-    ("rail.count", "more than this many must vanish unasked to trip the rail"),
-    ("rail.percent", "and more than this share of what stands"),
+    ("mesh.heartbeat", "heartbeat interval of a node"),
+    ("mesh.missed_max", "a node is lost after this many missed heartbeats"),
+    ("rail.count", "the mass-deletion guard trips if more than this many vanish unasked"),
+    ("rail.percent", "and more than this many percent of what exists"),
     ("rail.window", "within this time"),
-    ("tokens.lifetime", "how long a bootstrap token lives once its substrate is ready"),
+    ("tokens.lifetime", "how long a bootstrap token is valid once its substrate is ready"),
     ("worker.back_off_base", "the first back-off"),
     ("worker.back_off_max", "the longest back-off"),
-    ("worker.due_query", "how often to look who is due although nothing was heard"),
-    ("worker.lease", "how long a lease runs"),
-    ("worker.request_bound", "how long a request may outlive its driver's lease"),
-    ("worker.step_deadline", "how long the steps under one lease may take; shorter than it"),
-    ("worker.steps_max", "the most steps at a time"),
+    ("worker.due_query", "how often to query the queue without a wake-up"),
+    ("worker.lease", "duration of a lease"),
+    ("worker.request_bound", "how long a request may outlive the lease of its worker"),
+    ("worker.step_deadline", "how long the steps under one lease may take; shorter than the lease"),
+    ("worker.steps_max", "how many items are reconciled at a time"),
 ];
 
-/// The document.
 pub fn document() -> String {
     let mut text = String::from(
         "# Configuration\n\n\
          `usher up` and `usher serve` read a TOML file (`--config FILE`), then variables, then\n\
-         `--set KEY=VALUE`; what comes later wins. A key that nobody knows and a figure out of\n\
-         its bounds are refused at the start. `--dump-config` prints what would be used.\n\n\
+         `--set KEY=VALUE`; the later source wins. An unknown key or a value out of bounds is\n\
+         refused at the start. `--dump-config` prints the effective configuration.\n\n\
          | setting | default | variable | meaning |\n|---|---|---|---|\n",
     );
     for (key, default) in reference() {
@@ -106,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_setting_has_its_meaning() {
+    fn every_setting_is_described() {
         let mut keys: Vec<String> = reference().into_iter().map(|(key, _)| key).collect();
         keys.sort();
         let known: Vec<&str> = MEANINGS.iter().map(|(key, _)| *key).collect();
@@ -115,7 +107,7 @@ mod tests {
 
     // Requirement: D-8
     #[test]
-    fn the_committed_reference_is_the_one_of_the_code() {
+    fn the_committed_reference_matches_the_code() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
         let committed = std::fs::read_to_string(path).unwrap();
         assert_eq!(committed, document(), "run `cargo xtask generate`");

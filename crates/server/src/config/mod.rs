@@ -1,9 +1,9 @@
-//! The one configuration: defaults, then the file, then the environment, then what is typed.
+//! The configuration: defaults, then the file, then the environment, then the command line.
 //!
 //! **Invariants**
-//! - A key that nobody knows is refused, wherever it comes from in a file or by `--set`.
-//! - Every figure is checked before anything is started.
-//! - What is dumped holds no password.
+//! - An unknown key in the file or in `--set` is refused.
+//! - Every value is checked before anything is started.
+//! - A dump contains no password.
 
 mod bounds;
 mod fleet;
@@ -21,82 +21,74 @@ pub use fleet::{Fleet, SwitchMode};
 
 use span::Span;
 
-/// What the names of variables begin with.
+/// The prefix of environment variables.
 const PREFIX: &str = "USHER_";
 
-/// Everything that can be set.
+/// All settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Where to listen.
+    /// Address to listen on.
     pub listen: String,
-    /// Where state lies.
+    /// Where state is stored; empty is the data directory of the platform.
     pub data_dir: String,
-    /// Where agents find this server; empty is the address it listens on.
+    /// URL of this server for agents; empty is the address it listens on.
     pub api_url: String,
-    /// What agents run from, where they are containers.
+    /// Image of the agents, where they run as containers.
     pub agent_image: String,
-    /// How much is told on stderr.
+    /// Log level on stderr.
     pub log: String,
-    /// The database.
     pub database: Database,
-    /// The worker.
     pub worker: Worker,
-    /// The rules.
+    /// Intervals and deadlines of the broker.
     pub broker: Broker,
     /// Bootstrap tokens.
     pub tokens: Tokens,
     /// Nodes.
     pub mesh: Mesh,
-    /// The rail.
+    /// The mass-deletion guard.
     pub rail: Rail,
-    /// What is kept how long.
+    /// Retention.
     pub keep: Keep,
-    /// The local world.
     pub local: Local,
-    /// The shard of machines.
+    /// The shard that manages machines.
     pub fleet: Fleet,
 }
 
-/// The database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Database {
-    /// Where PostgreSQL is; empty is none.
+    /// URL of PostgreSQL; empty is none.
     pub url: String,
-    /// The most connections.
+    /// Size of the connection pool.
     pub connections_max: u32,
-    /// How long one statement may take.
     pub statement_timeout: Span,
-    /// How often to ask what other processes told.
+    /// How often to poll for events and drains of other processes.
     pub log_poll: Span,
 }
 
-/// The worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Worker {
-    /// The most steps at a time.
+    /// How many items are reconciled at a time.
     pub steps_max: u32,
-    /// How long a lease runs.
+    /// Duration of a lease.
     pub lease: Span,
-    /// How long one step may take.
+    /// How long the steps under one lease may take.
     pub step_deadline: Span,
-    /// How long a request may outlive its driver's lease.
+    /// How long a request may outlive the lease of its worker.
     pub request_bound: Span,
-    /// How often to look who is due although nothing was heard.
+    /// How often to query the queue without a wake-up.
     pub due_query: Span,
-    /// The first back-off.
     pub back_off_base: Span,
-    /// The longest back-off.
     pub back_off_max: Span,
 }
 
-/// The rules' figures.
+/// Intervals and deadlines of the broker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Broker {
-    /// The longest rest in a passing phase.
+    /// The longest requeue interval of a resource in transition.
     pub reconcile_interval: Span,
     /// After this a substrate that is not ready is overdue.
     pub provisioning_deadline: Span,
@@ -104,7 +96,7 @@ pub struct Broker {
     pub enrolment_deadline: Span,
     /// After this a node that has not left is overdue.
     pub drain_deadline: Span,
-    /// After this a substrate that has not gone is overdue.
+    /// After this a substrate that still exists is overdue.
     pub teardown_deadline: Span,
 }
 
@@ -120,37 +112,34 @@ pub struct Tokens {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Mesh {
-    /// How often a node says that it lives.
+    /// Heartbeat interval of a node.
     pub heartbeat: Span,
-    /// A node is lost after missing this many.
+    /// A node is lost after this many missed heartbeats.
     pub missed_max: u32,
     /// How long a node may take to leave.
     pub drain_grace: Span,
-    /// How long the others may take to acknowledge it.
+    /// How long the other nodes may take to acknowledge that a node left.
     pub acknowledgements: Span,
 }
 
-/// The rail.
+/// The mass-deletion guard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rail {
-    /// More than this many...
+    /// It trips if more than this many vanish without a request...
     pub count: u32,
     /// ...and more than this share, in percent...
     pub percent: u32,
-    /// ...within this time trip it.
+    /// ...within this time.
     pub window: Span,
 }
 
-/// What is kept how long.
+/// Retention.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Keep {
-    /// Events.
     pub events: Span,
-    /// Idempotency keys.
     pub idempotency_keys: Span,
-    /// Tombstones.
     pub tombstones: Span,
 }
 
@@ -158,83 +147,71 @@ pub struct Keep {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Local {
-    /// Who runs agents.
+    /// What runs the agents.
     pub agent: AgentMode,
-    /// How long an agent may take to end.
+    /// How long an agent may take to exit before it is killed.
     pub agent_grace: Span,
-    /// How many machines the fleet of this machine has.
+    /// Number of machines of the local provider.
     pub machines: u32,
-    /// How long the token of a machine that was started may stay in the state of its provider.
+    /// How long the bootstrap token of a started machine stays in the state of the local provider.
     pub forget_tokens: Span,
-    /// How often this machine's hosts are looked at.
+    /// How often the local provider checks for missing hosts and nodes.
     pub look_interval: Span,
-    /// How often whoever found no machine free looks again.
+    /// How often a resource that found no free machine retries without an event.
     pub wait_interval: Span,
 }
 
-/// Who runs the agents of the local world.
+/// What runs the agents of the local world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AgentMode {
-    /// This world.
+    /// The local world starts a process per agent.
     Process,
-    /// Somebody else.
+    /// An external program.
     External,
-    /// The fleet: a shard of this server, and a provider of hosts on this machine.
+    /// The fleet: a shard of this server and the local provider.
     Fleet,
 }
 
-/// Why a configuration is none.
+/// Why a configuration is invalid.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The file cannot be read.
-    #[error("cannot read configuration \"{}\"", path.display())]
+    #[error("failed to read configuration file \"{}\"", path.display())]
     File {
-        /// Which.
         path: PathBuf,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
-    /// The file is no TOML, or a key or value of it is none.
-    #[error("cannot use configuration \"{from}\": {why}")]
+    /// The file is not TOML, or a value has the wrong type.
+    #[error("invalid configuration in \"{from}\": {why}")]
     Syntax {
-        /// Where it stands.
+        /// The file, the variable or the option.
         from: String,
-        /// What is wrong with it.
         why: String,
     },
-    /// There is no such key.
-    #[error("cannot set \"{key}\": there is no such setting")]
-    Unknown {
-        /// The key.
-        key: String,
-    },
-    /// The value is out of its bounds.
-    #[error("cannot use {key} = {value}: {why}")]
+    #[error("unknown setting \"{key}\"; --dump-config prints all")]
+    Unknown { key: String },
+    #[error("invalid setting {key} = {value}: {why}")]
     Bounds {
-        /// The key.
         key: &'static str,
-        /// The value.
         value: String,
-        /// Its bounds.
+        /// The accepted bounds.
         why: String,
     },
 }
 
-/// Where settings come from, weakest first.
+/// The sources of settings; later ones override earlier ones.
 #[derive(Debug, Default)]
 pub struct Sources {
-    /// A file.
     pub file: Option<PathBuf>,
-    /// Variables.
+    /// Environment variables.
     pub variables: BTreeMap<String, String>,
-    /// What was typed, as key and value.
+    /// Keys and values of `--set`.
     pub typed: Vec<(String, String)>,
 }
 
 impl Config {
-    /// The configuration that these sources make.
+    /// Merges the sources and checks the result.
     pub fn load(sources: &Sources) -> Result<Self, Error> {
         let known = table_of(&Self::default());
         let mut merged = known.clone();
@@ -259,7 +236,7 @@ impl Config {
         Ok(config)
     }
 
-    /// The configuration as a file, without the password of the database.
+    /// The configuration as TOML, without the password of the database.
     pub fn dump(&self) -> String {
         let mut shown = self.clone();
         shown.database.url = without_password(&self.database.url);
@@ -274,18 +251,17 @@ pub fn reference() -> Vec<(String, String)> {
     keys(&known, "").into_iter().map(|key| (key.clone(), value(&key))).collect()
 }
 
-/// The variable that sets a key.
+/// The environment variable that sets a key.
 pub fn variable_of(key: &str) -> String {
     format!("{PREFIX}{}", key.replace('.', "_").to_uppercase())
 }
 
-/// The text of a variable, unless it is empty.
-#[expect(clippy::disallowed_methods, reason = "this is where settings enter")]
+/// The value of an environment variable, unless it is empty.
+#[expect(clippy::disallowed_methods, reason = "settings are read from the environment here only")]
 pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Whether an address is one of PostgreSQL.
 pub fn is_postgres(url: &str) -> bool {
     ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme))
 }
@@ -303,7 +279,7 @@ fn read(path: &Path) -> Result<Table, Error> {
     })
 }
 
-/// Lays what is given over what is there; a key that is not known is refused by its whole name.
+/// Merges a table into another; an unknown key is refused with its full name.
 fn merge(
     into: &mut Table,
     given: Table,
@@ -330,7 +306,7 @@ fn merge(
     Ok(())
 }
 
-/// Sets one key from a text, which is read as the type of its default.
+/// Sets one key from text, which is parsed as the type of its default.
 fn set(table: &mut Table, key: &str, text: &str, from: &str) -> Result<(), Error> {
     let (section, name) = match key.split_once('.') {
         Some((section, name)) => (Some(section), name),
@@ -347,7 +323,7 @@ fn set(table: &mut Table, key: &str, text: &str, from: &str) -> Result<(), Error
     let value = match table.get(name) {
         Some(Value::Integer(_)) => Value::Integer(text.parse().map_err(|_| Error::Syntax {
             from: from.to_owned(),
-            why: format!("\"{key}\" takes a number"),
+            why: format!("\"{key}\" must be an integer, not \"{text}\""),
         })?),
         Some(Value::String(_)) => Value::String(text.to_owned()),
         Some(_) | None => return Err(unknown()),
@@ -384,7 +360,7 @@ fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// A URL whose password, if it has one, is left out.
+/// A URL without its password.
 pub fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return String::new() };
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -395,7 +371,7 @@ pub fn without_password(url: &str) -> String {
         }
         None => authority.to_owned(),
     };
-    // What follows a question mark may hold a password as well.
+    // The query may hold a password as well.
     let path = path.split('?').next().unwrap_or_default();
     format!("{scheme}://{host}/{path}")
 }

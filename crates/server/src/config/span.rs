@@ -1,4 +1,4 @@
-//! A span of time as people write it: a number and a unit.
+//! A duration written as a number and a unit.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,16 +7,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// A span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Span(pub Duration);
 
-/// A text that is no span.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("cannot read the span \"{text}\": write a number and one of ms, s, m, h, d")]
+#[error("invalid duration \"{text}\": expected a number and one of ms, s, m, h, d, such as 30s")]
 pub struct BadSpan {
-    /// The offending text.
     pub text: String,
 }
 
@@ -24,7 +21,6 @@ const UNITS: [(&str, u64); 5] =
     [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
 impl Span {
-    /// So many seconds.
     pub const fn secs(secs: u64) -> Self {
         Self(Duration::from_secs(secs))
     }
@@ -72,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_span_is_written_in_its_largest_whole_unit() {
+    fn a_duration_is_written_in_its_largest_whole_unit() {
         for (text, millis) in
             [("1500ms", 1_500), ("30s", 30_000), ("5m", 300_000), ("1h", 3_600_000), ("0ms", 0)]
         {
@@ -84,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_span_is_refused() {
+    fn an_invalid_duration_is_refused() {
         for text in ["", "5", "s", "-1s", "1 s", "1w", "1.5s", "99999999999999999999s"] {
             assert_eq!(text.parse::<Span>(), Err(BadSpan { text: text.to_owned() }), "{text}");
         }

@@ -1,5 +1,5 @@
-//! Machines of the fleet behind resources of the broker: taken out of the plan's hands, bound for
-//! one part, and given back with nothing left.
+//! Machines of the fleet that are held for resources of the broker: excluded from plans, bound for
+//! one part, and released when they are torn down.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,23 +25,21 @@ use usher_local::object::{Boot, Footing, Kind};
 use usher_local::registry::Registry;
 use usher_wire::chain;
 
-/// How often a row may move while somebody goes on with it.
+/// How often a command is retried after a version conflict.
 const MOVES_MAX: usize = 8;
-/// How many free machines are read at once: somebody may be faster with the first ones.
+/// Free machines per page; another resource may take the first ones.
 const READ_FREE: u32 = 8;
-/// How much of the log is read at once.
+/// Events per batch.
 const READ_AT_ONCE: u32 = 500;
-/// How soon a log is read again that could not be.
+/// The delay before a failed read of the log is retried.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// Holds machines of one shard.
 #[derive(Clone, Debug)]
 pub struct Holding {
-    /// The store.
     pub store: Arc<Store>,
-    /// The shard.
     pub shard: ShardId,
-    /// How long whatever runs on a machine may take to leave.
+    /// The grace of a drain.
     pub grace: Duration,
 }
 
@@ -50,20 +48,20 @@ impl Holding {
         let query = MachineQuery { holder: Some(holder), ..MachineQuery::default() };
         let roll = self.store.machines(&query, None, 1).await?;
         if let Some((id, what)) = roll.broken.into_iter().next() {
-            // It is held all the same.
+            // A corrupt machine is still held.
             return Err(Error::Corrupt { row: format!("machine \"{id}\""), field: what });
         }
         Ok(roll.machines.into_iter().next())
     }
 
-    /// What there is to order of a machine that goes, and whether nothing of it is left then.
+    /// The next command to tear down a machine, if any, and whether nothing is left after it.
     fn way_out(&self, held: &StoredMachine, holder: ResourceId) -> (Option<MachineCommand>, bool) {
         let (read, machine) = (held.record.version, &held.record.state);
         let target = match machine.phase() {
             Phase::Speculative | Phase::Gone => {
                 return (Some(MachineCommand::LetGo { holder, read }), true);
             }
-            // What failed is given back like what stands idle: its node first, then its host.
+            // A failed machine is released like an idle one: its node first, then its host.
             Phase::Idle | Phase::Deleting | Phase::Failed => Target::Release,
             Phase::Creating | Phase::Configuring | Phase::Configured | Phase::Draining => {
                 Target::Unbound
@@ -74,8 +72,7 @@ impl Holding {
         (is_new.then_some(MachineCommand::Aim { holder, wanted, read }), false)
     }
 
-    /// Takes the first machine that is free, one with a host before one without; whether there was
-    /// one.
+    /// Takes the first free machine, one with a host before one without; `false` if there is none.
     async fn take(&self, target: Target, holder: ResourceId) -> Result<bool, Error> {
         for phase in [Phase::Idle, Phase::Speculative] {
             let shard = Some(self.shard.clone());
@@ -98,7 +95,7 @@ impl Holding {
         Ok(false)
     }
 
-    /// Takes one machine; whether the resource holds one now, or needs none any more.
+    /// Takes one machine; whether the resource holds one now or no longer needs one.
     async fn take_one(
         &self,
         machine: &StoredMachine,
@@ -108,16 +105,16 @@ impl Holding {
         let wanted = Wanted { target: target.clone(), grace: self.grace };
         let order = MachineCommand::Hold { holder, wanted };
         match self.store.command_machine(machine.id, order, None).await {
-            // A resource that was given up meanwhile is not found.
+            // The resource was abandoned meanwhile.
             Ok(_) | Err(Error::NotFound { .. }) => Ok(true),
-            // Somebody was faster, perhaps for this very resource.
+            // Another process took it, perhaps for this resource.
             Err(Error::FleetRefused(_)) => Ok(self.held(holder).await?.is_some()),
             Err(error) => Err(error),
         }
     }
 
-    /// Takes the next step with the machine of a holder, if it is one that goes; whether nothing of
-    /// such a one is left. Its row may move meanwhile: then what goes is judged anew.
+    /// Takes the next teardown step of the machine of a holder, if `goes` selects it; whether
+    /// nothing is left to tear down. After a version conflict the machine is read again.
     async fn show_out(
         &self,
         holder: ResourceId,
@@ -137,8 +134,8 @@ impl Holding {
         Err(Error::Conflict)
     }
 
-    /// Whether a resource has done with its machine: it is shown out, its node is out of the mesh,
-    /// and the world that has nothing of it is believed.
+    /// Whether a resource no longer needs its machine: it is torn down, its node is deregistered,
+    /// and the answer of the world is authoritative.
     async fn is_done(&self, holder: ResourceId, answered: &Pin) -> Result<bool, Error> {
         let record = match self.store.resource(holder).await {
             Ok(record) => record,
@@ -173,7 +170,7 @@ impl Machines for Holding {
         let cluster: ClusterId = part.parse().map_err(bad)?;
         let binding = Binding { cluster: cluster.clone(), assignment: Assignment::default() };
         let target = Target::Bind(binding);
-        // What it had before goes first.
+        // A machine for another target is torn down first.
         let is_other = |it: &Machine| it.wanted().target != target;
         if !self.show_out(holder, is_other).await.map_err(|it| it.trouble())? {
             return Ok(None);
@@ -194,7 +191,7 @@ impl Machines for Holding {
     }
 
     async fn give_back(&self, part: &str, holder: ResourceId) -> Result<bool, Trouble> {
-        // It may be the machine of another part by now.
+        // The resource may hold a machine for another part by now.
         let goes = |it: &Machine| it.wanted().cluster().is_none_or(|it| it.as_str() == part);
         self.show_out(holder, goes).await.map_err(|it| it.trouble())
     }
@@ -206,7 +203,7 @@ impl Machines for Holding {
         if !self.is_done(holder, answered).await.map_err(|it| it.trouble())? {
             return Ok(Reclaim::Wanted);
         }
-        tracing::warn!(%holder, "a machine is held without a part: it is taken back");
+        tracing::warn!(%holder, "reclaiming a machine that is held without a part");
         let over = self.show_out(holder, |_| true).await.map_err(|it| it.trouble())?;
         Ok(if over { Reclaim::Over } else { Reclaim::Leaving })
     }
@@ -234,7 +231,7 @@ impl Machines for Holding {
                     Ok(news) => pass_on(&news, &give),
                     Err(Error::Forgotten { .. }) => return,
                     Err(error) => {
-                        tracing::warn!(error = %chain(&error), "cannot follow the fleet");
+                        tracing::warn!(error = %chain(&error), "failed to read the event log");
                         sleep(RETRY_AFTER).await;
                     }
                 }
@@ -244,7 +241,8 @@ impl Machines for Holding {
     }
 }
 
-/// Tells who is worth another look. What this process wrote may have freed a machine, told or not.
+/// Wakes the holders that events name, and the waiting resources. A write of this process may have
+/// freed a machine without an event.
 fn pass_on(news: &News, give: &UnboundedSender<Stir>) {
     let mut is_free = news.written;
     for it in &news.told {
@@ -252,7 +250,7 @@ fn pass_on(news: &News, give: &UnboundedSender<Stir>) {
         is_free = true;
         let holder = it.data.get(HOLDER).and_then(|it| it.as_str()).and_then(|it| it.parse().ok());
         if let Some(holder) = holder {
-            // Whoever does not listen any more does not look any more.
+            // A closed channel has no receiver to wake.
             let _ = give.send(Stir::Holder(holder));
         }
     }
@@ -261,7 +259,7 @@ fn pass_on(news: &News, give: &UnboundedSender<Stir>) {
     }
 }
 
-/// What the machine of a part is started with, from the very substrate that owns the part.
+/// The bootstrap data of the machine of a part, from the substrate that owns the part.
 #[derive(Clone, Debug)]
 pub struct Parts(pub Registry);
 

@@ -1,7 +1,7 @@
-//! The provider of this machine's own hosts, served by this very process over gRPC.
+//! The local provider: hosts of this machine, served by this process over gRPC.
 //!
-//! Servers that share a data directory share its hosts: one of them serves, the others find it by
-//! its socket, and whoever is first takes its place when it ends.
+//! Servers that share a data directory share its hosts: one of them holds the lock and serves, the
+//! others call it through its socket, and one of them takes over when it ends.
 
 use std::fs::{self, File};
 use std::io;
@@ -27,48 +27,48 @@ use usher_hosts::supervisor::{ignore_missing, private_folder};
 use usher_hosts::{Hosts, Settings};
 use usher_wire::chain;
 
-/// What the provider is called.
+/// Name of the provider.
 pub const NAME: &str = "local";
-/// Where it listens: nobody but the owner of the folder gets there.
+/// The socket; only the owner of the folder can connect.
 const SOCKET: &str = "socket";
-/// What whoever serves holds.
+/// The lock that the serving process holds.
 const LOCK: &str = "lock";
-/// The longest path that a socket can have.
+/// The longest path of a socket.
 const PATH_MAX: usize = 100;
-/// A snapshot is taken when so many bytes were appended.
+/// A snapshot is taken after this many bytes of journal.
 const SNAPSHOT_AFTER_BYTES: u64 = 16 << 20;
-/// How soon whoever does not serve looks whether it may.
+/// How often a waiting process tries to take the lock.
 const TAKE_OVER_AFTER: Duration = Duration::from_secs(1);
 
-/// Where the hosts of this machine lie.
+/// The folder of the hosts of this machine.
 #[derive(Debug)]
 pub struct Ground {
     root: PathBuf,
     local: Local,
-    /// The folder, as long as somebody may call by it.
+    /// Keeps the descriptor open that the socket path may go through.
     folder: File,
 }
 
-/// A provider that listens and is about to be served.
+/// A provider that listens and is not served yet.
 pub struct Home {
     kit: Kit<Hosts>,
     listener: UnixListener,
 }
 
 impl Ground {
-    /// The place below `root`; a new one if nothing is there.
+    /// Opens the folder `root`; creates it if it does not exist.
     pub fn open(root: PathBuf, local: Local) -> Result<Self, ServerError> {
         private_folder().recursive(true).create(&root).map_err(|why| unusable(&why))?;
         let folder = File::open(&root).map_err(|why| unusable(&why))?;
         Ok(Self { root, local, folder })
     }
 
-    /// Where whoever serves listens, for calls of this process.
+    /// The address of the serving process, for calls of this process.
     pub fn address(&self) -> String {
         format!("unix:{}", self.socket().display())
     }
 
-    /// The socket by a name that is short enough, however deep the folder lies.
+    /// The path of the socket, shortened if the path of the folder is too long.
     fn socket(&self) -> PathBuf {
         let path = self.root.join(SOCKET);
         if path.as_os_str().len() <= PATH_MAX {
@@ -77,7 +77,7 @@ impl Ground {
         PathBuf::from(format!("/proc/self/fd/{}", self.folder.as_raw_fd())).join(SOCKET)
     }
 
-    /// Opens the hosts and goes on with those that are there, unless another server has them.
+    /// Locks and opens the hosts; `None` if another server holds the lock.
     pub async fn take(&self) -> Result<Option<Home>, ServerError> {
         let mut open = File::options();
         let lock = open.write(true).create(true).truncate(false).open(self.root.join(LOCK));
@@ -92,7 +92,7 @@ impl Ground {
         let slots = usize::try_from(self.local.machines).unwrap_or(usize::MAX);
         let root = self.root.clone();
         let settings = Settings { root, provider: NAME.to_owned(), slots, program };
-        // Verbs outlive whoever asked for them: the hosts are ours until the last one has ended.
+        // An operation may outlive its caller: the lock is held until the last one has ended.
         let hosts = Hosts::open(settings).map_err(|why| unusable(&why))?.under(lock);
         let options = Options {
             state: Some(self.root.join("state")),
@@ -104,19 +104,19 @@ impl Ground {
         };
         let kit = match Kit::start(hosts, options).await {
             Ok(kit) => kit,
-            // Whoever had the hosts before lets go of them piece by piece.
+            // The previous holder has released the lock and not yet the journal.
             Err(StartError::Journal(journal::Error::Locked { .. })) => return Ok(None),
             Err(why) => return Err(ServerError::unavailable(chain(&why))),
         };
-        // Whoever made it is dead: the lock is ours.
+        // The process that bound it has ended: this process holds the lock.
         let socket = self.socket();
         ignore_missing(fs::remove_file(&socket)).map_err(|why| unusable(&why))?;
         let listener = UnixListener::bind(&socket).map_err(|why| unusable(&why))?;
         Ok(Some(Home { kit, listener }))
     }
 
-    /// Serves, or waits until it may, until it is told to stop. The nodes go on without it. Why it
-    /// cannot go on, if it cannot: then only a new start finds out what the disk holds.
+    /// Serves, or waits for the lock, until the server stops; the nodes keep running. Returns an
+    /// error after a failed write: only a new start can tell what the disk holds.
     pub async fn keep(
         self,
         first: Option<Home>,
@@ -142,23 +142,22 @@ impl Ground {
             served = serve(incoming_here(listener), Service::new(kit.clone()), told) => served,
             () = kit.write_failed() => {
                 return Err(ServerError::unavailable(
-                    "cannot go on: the state of this machine's hosts could not be written; mend \
-                     the disk below `fleet` in the data directory and start again; the nodes run \
-                     on",
+                    "failed to write the state of the local provider: repair the disk below \
+                     `fleet` in the data directory and start again; the nodes keep running",
                 ));
             }
         };
-        // The next start takes it away if this one cannot.
+        // The next start removes it if this fails.
         let _ = fs::remove_file(self.socket());
         served.map_err(|why| {
             let why = chain(&why);
-            ServerError::unavailable(format!("cannot serve the hosts of this machine: {why}"))
+            ServerError::unavailable(format!("failed to serve the local provider: {why}"))
         })
     }
 }
 
 fn unusable(why: &io::Error) -> ServerError {
-    ServerError::unavailable(format!("cannot keep the hosts of this machine: {why}"))
+    ServerError::unavailable(format!("failed to access the hosts of this machine: {why}"))
 }
 
 #[cfg(test)]
@@ -173,11 +172,11 @@ mod tests {
 
     async fn take(ground: &Ground) -> Option<Home> {
         let taken = ground.take().await;
-        taken.unwrap_or_else(|_| panic!("it is an error that somebody has the hosts"))
+        taken.unwrap_or_else(|_| panic!("a held lock is an error"))
     }
 
-    /// Takes what nobody has any more. A process that another test just starts has all that is open
-    /// here until it runs its own program.
+    /// Takes the hosts when the lock is free. A process that another test forks inherits the open
+    /// files of this one until it executes its program.
     async fn take_soon(ground: &Ground) -> Home {
         for _ in 0..LOOKS {
             if let Some(home) = take(ground).await {
@@ -185,12 +184,12 @@ mod tests {
             }
             sleep(Duration::from_millis(10)).await;
         }
-        panic!("somebody has the hosts for ever");
+        panic!("the hosts stay locked");
     }
 
-    /// Red by: a lock that goes when nobody serves any more although verbs are still at work.
+    /// Red by: a lock that is released with the server although operations still run.
     #[tokio::test]
-    async fn hosts_are_nobody_elses_while_a_verb_works_on_them() {
+    async fn the_hosts_stay_locked_while_an_operation_runs_on_them() {
         let dir = tempfile::tempdir().unwrap();
         let (one, other) = (ground(&dir), ground(&dir));
         let home = take(&one).await.unwrap();
@@ -201,9 +200,9 @@ mod tests {
         drop(take_soon(&other).await);
     }
 
-    /// Red by: a server that ends because the one before it has not let go of everything yet.
+    /// Red by: a server that fails because its predecessor has not released everything yet.
     #[tokio::test]
-    async fn hosts_whose_journal_is_held_are_not_ours_yet() {
+    async fn the_hosts_are_not_taken_while_their_journal_is_locked() {
         let dir = tempfile::tempdir().unwrap();
         let ground = ground(&dir);
         let held = File::create(dir.path().join("fleet").join("state.lock")).unwrap();

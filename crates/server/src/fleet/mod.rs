@@ -1,7 +1,7 @@
-//! The joints between the fleet, the hosts of this computer and the local world.
+//! Adapters between the fleet, the local provider and the local world.
 //!
-//! Read in this order: [`settings`] (a shard from its settings), [`holding`] (machines behind
-//! resources), [`home`] (this machine's own provider).
+//! Read in this order: [`settings`] (a shard from its settings), [`holding`] (machines held
+//! for resources), [`home`] (the local provider).
 
 pub mod holding;
 pub mod home;

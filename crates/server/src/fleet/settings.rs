@@ -21,15 +21,13 @@ use usher_fleet::shard::Shard;
 use usher_fleet::tally::Tally;
 use usher_wire::chain;
 
-/// Where a provider is.
+/// Name and address of a provider.
 pub struct At {
-    /// What it is called in rows.
+    /// Its name in records.
     pub name: String,
-    /// Its host and port.
     pub address: String,
 }
 
-/// What the shard is called.
 pub fn shard_id(config: &Config) -> Result<ShardId, ServerError> {
     config.fleet.shard.parse().map_err(|why| ServerError::usage(format!("{why}")))
 }
@@ -40,7 +38,7 @@ pub fn provider(config: &Config) -> Option<At> {
     (!address.is_empty()).then_some(At { name, address })
 }
 
-/// The shard of a provider, as the settings say.
+/// The shard of a provider.
 pub fn shard(
     config: &Config,
     at: At,
@@ -56,7 +54,7 @@ pub fn shard(
     let keyring = keyring.map_err(|why| ServerError::usage(chain(&why)))?.map(Arc::new);
     let channel = channel(&at.address, keyring).map_err(|why| {
         let (address, why) = (&at.address, chain(&why));
-        ServerError::usage(format!("cannot use fleet.provider = \"{address}\": {why}"))
+        ServerError::usage(format!("invalid setting fleet.provider = \"{address}\": {why}"))
     })?;
     let patience = Patience { call: fleet.call_deadline.0, list: fleet.list_deadline.0 };
     let provider = Provider::new(at.name, id.clone(), channel, patience);
@@ -85,7 +83,7 @@ fn figures(config: &Config) -> Figures {
             SwitchMode::Paused => Switch::Paused,
         },
         steps_max: usize::try_from(fleet.steps_max).unwrap_or(usize::MAX),
-        // A step asks once and sends once, between a read and a write of the store.
+        // A step makes two calls, between a read and a write of the store.
         step_deadline: fleet.call_deadline.0 * 2 + worker.step_deadline.0,
         cycle: fleet.cycle_interval.0,
         passing: fleet.passing_interval.0.min(fleet.cycle_interval.0),

@@ -1,4 +1,4 @@
-//! What agents ask for: they register, are let in, heard, told, and leave.
+//! The API of agents: register, authenticate, send heartbeats, stream events and leave.
 
 use std::time::Duration;
 
@@ -43,9 +43,9 @@ impl Agents for Services {
             Outcome::Replayed(peer) => peer,
             Outcome::Refused(refusal) => return Err(refusal.into()),
         };
-        tracing::info!(%node, resource = %registration.resource, "a node registered");
-        // Whoever registers is listened for from then on, although it may never call again. One
-        // that was put out meanwhile must still learn who it is in order to leave.
+        tracing::info!(%node, resource = %registration.resource, "node registered");
+        // A node is watched from its registration on, although it may never call again. A node that
+        // was deregistered meanwhile still needs its id in order to leave.
         match self.met(node).await {
             Ok(()) => self.heard(node, 0, &registration.agent_version).await?,
             Err(Failure::Refused(_)) => {}
@@ -85,7 +85,7 @@ impl Agents for Services {
     }
 
     async fn leave(&self, node: PeerId, in_flight: u64) -> Answer<()> {
-        tracing::info!(%node, in_flight, "a node said goodbye");
+        tracing::info!(%node, in_flight, "node left");
         self.mesh().hear_last(node);
         let Some(PeerStatus { peer, .. }) = self.store.peer(node).await.map_err(failure)? else {
             return Err(Border::KeyRevoked.into());
@@ -95,7 +95,7 @@ impl Agents for Services {
         }
         let now = self.store.now().await.map_err(failure)?;
         match self.plane.advance(&peer, DrainStep::RevokeKey, now).await {
-            // Whoever was faster has done it.
+            // Another process has advanced it.
             Ok(()) | Err(Trouble::Conflict) => Ok(()),
             Err(trouble) => Err(Failure::Unavailable { what: trouble.to_string() }),
         }
@@ -103,7 +103,7 @@ impl Agents for Services {
 }
 
 impl Services {
-    /// Notes what is written down of a node, if it may call at all.
+    /// Loads the record of a node into the mesh; refuses a deregistered node.
     async fn met(&self, node: PeerId) -> Answer<()> {
         let Some(attended) = self.store.peer(node).await.map_err(failure)? else {
             return Err(Border::KeyRevoked.into());
@@ -119,24 +119,23 @@ impl Services {
         Ok(())
     }
 
-    /// Hears a node that was met, and writes what follows from it.
+    /// Takes a heartbeat of a node that was met; records its recovery and wakes waiting drains.
     async fn heard(&self, node: PeerId, acknowledged: u64, agent_version: &str) -> Answer<()> {
         let heard = self.mesh().hear(node, acknowledged, agent_version);
         wake(&self.store, heard.woken).await.map_err(failure)?;
         if heard.was_lost {
             self.store.hear_peer(node, true).await.map_err(failure)?;
-            tracing::info!(%node, "a node is heard again");
+            tracing::info!(%node, "node recovered");
         }
         Ok(())
     }
 }
 
-/// How long there is until then.
 fn left(until: Instant) -> Duration {
     until.saturating_duration_since(Instant::now())
 }
 
-/// What one node is told, as a state that it catches up with.
+/// The event stream of one node: it catches up with a state.
 struct Stream {
     orders: watch::Receiver<Orders>,
     told: Orders,

@@ -128,7 +128,7 @@ impl Clouds for Services {
 }
 
 impl Services {
-    /// The blueprint of a name; made if there is none.
+    /// The blueprint of this name; created if it does not exist.
     pub(super) async fn ensure_blueprint(&self, name: &Slug) -> Answer<Blueprint> {
         let all = self.store.blueprints().await.map_err(failure)?;
         if let Some(found) = all.into_iter().find(|it| it.name == *name) {
@@ -138,7 +138,7 @@ impl Services {
         let made = Blueprint { id, name: name.clone() };
         match self.store.create_blueprint(made.clone()).await {
             Ok(()) => Ok(made),
-            // Somebody else made it meanwhile.
+            // Another request created it meanwhile.
             Err(Error::Taken { .. }) => self.blueprint(&Ref::Name(name.clone())).await,
             Err(error) => Err(failure(error)),
         }
@@ -160,7 +160,7 @@ fn published(bundle: &Bundle, blueprint: BlueprintId) -> BlueprintVersion {
     }
 }
 
-/// Whether a version was published from this very bundle.
+/// Whether a version was published from an equal bundle.
 fn is_same(known: &BlueprintVersion, bundle: &Bundle) -> bool {
     let mut providers = bundle.providers.clone();
     providers.sort();

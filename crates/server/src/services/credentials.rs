@@ -1,4 +1,4 @@
-//! Credentials and which project may use them.
+//! Credentials and their assignments to projects.
 
 use std::collections::HashMap;
 
@@ -114,7 +114,7 @@ impl Credentials for Services {
         let subject = (Some(project), credential.to_string());
         let order = self.noted(caller, Action::AssignmentRevoke, subject);
         match order.unassign(project, credential).await {
-            // Somebody else has removed it meanwhile.
+            // Another request removed it meanwhile.
             Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(failure(error)),
         }

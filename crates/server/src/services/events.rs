@@ -1,4 +1,4 @@
-//! The log, page by page and as it is told.
+//! The event log, by page and as a stream.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use usher_store::{About, Store};
 
 use super::{Services, bad_cursor, failure};
 
-/// How much a reader that waits is told at once.
+/// Events per batch of a stream.
 const BATCH: u32 = 100;
 
 #[async_trait]
@@ -24,7 +24,7 @@ impl Events for Services {
     async fn follow(&self, after: Option<Cursor>) -> Answer<Box<dyn Feed>> {
         let cursor = match read(after.as_ref())? {
             Some(cursor) => {
-                // A place that was forgotten is refused before anything is told.
+                // An expired cursor is refused before the stream begins.
                 self.store.events(cursor, 1).await.map_err(failure)?;
                 cursor
             }

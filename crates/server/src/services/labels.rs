@@ -11,7 +11,7 @@ use usher_store::WorkItem;
 
 use super::{Services, failure};
 
-/// How many resources are woken at a time.
+/// Resources per page.
 const PAGE: u32 = 500;
 
 #[async_trait]
@@ -49,7 +49,7 @@ impl LabelLayers for Services {
 }
 
 impl Services {
-    /// Whose labels they are, if that is there at all.
+    /// The project and the audit subject of a layer; refused if its owner does not exist.
     async fn known(&self, layer: Layer) -> Answer<(Option<ProjectId>, String)> {
         match layer {
             Layer::Installation => Ok((None, "installation".to_owned())),

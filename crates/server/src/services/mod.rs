@@ -1,8 +1,8 @@
-//! Who answers the routes: the ports of the API over the store, the world and the mesh.
+//! The ports of the API over the store, the worlds and the mesh.
 //!
 //! **Invariants**
-//! - Nothing is decided here: commands are judged by the domain, in the store's transactions.
-//! - A refusal keeps its closed code; the database's silence is told as unavailable.
+//! - Nothing is decided here: the domain judges commands, in transactions of the store.
+//! - A refusal keeps its code; a database that does not answer is reported as unavailable.
 
 mod agents;
 mod catalog;
@@ -50,34 +50,28 @@ use usher_wire::chain;
 /// What new resources are pinned to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pins {
-    /// Where agents find us.
+    /// URL of this server for agents.
     pub api_url: ApiUrl,
-    /// What agents are.
+    /// Image of the agents.
     pub agent_image: AgentImage,
-    /// How long idempotency keys are remembered.
+    /// How long idempotency keys are retained.
     pub key_keep: Duration,
 }
 
-/// Everything the answers come from.
+/// The implementation of the ports.
 pub struct Services {
-    /// The store.
     pub store: Arc<Store>,
-    /// The worlds.
     pub worlds: Arc<Worlds>,
-    /// The control plane.
     pub plane: SqlControlPlane,
-    /// The rules.
+    /// The reconcilers.
     pub lives: Lives,
-    /// What new resources are pinned to.
     pub pins: Pins,
-    /// The counters.
     pub tally: Arc<Tally>,
-    /// Whether this process is asked to stop.
+    /// Whether this process is stopping.
     pub stop: watch::Receiver<bool>,
 }
 
 impl Services {
-    /// The ports of the routes.
     pub fn ports(self: Arc<Self>) -> Ports {
         Ports {
             resources: self.clone(),
@@ -104,7 +98,7 @@ impl Services {
         &self.plane.guards
     }
 
-    /// The next write, as an order that is noted with it.
+    /// The store for one write that is audited in the same transaction.
     fn noted(
         &self,
         caller: &Caller,
@@ -115,7 +109,6 @@ impl Services {
     }
 }
 
-/// A row of the audit log.
 fn entry(
     caller: &Caller,
     action: Action,
@@ -133,7 +126,7 @@ fn entry(
     }
 }
 
-/// What a caller is told of the store's error.
+/// The answer to a caller for an error of the store.
 fn failure(error: Error) -> Failure {
     match error {
         Error::Refused(refusal) => refusal.into(),
@@ -158,37 +151,37 @@ fn failure(error: Error) -> Failure {
         | Error::File { .. }
         | Error::Closed
         | Error::Database { .. } => {
-            tracing::warn!(error = %chain(&error), "the database did not answer a request");
+            tracing::warn!(error = %chain(&error), "failed to serve a request from the database");
             Failure::Unavailable { what: "the database".to_owned() }
         }
     }
 }
 
-/// What a caller is told of a world's or a guard's trouble.
+/// The answer to a caller if a world or a guard is unavailable.
 #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
 fn unavailable(trouble: Trouble) -> Failure {
     Failure::Unavailable { what: trouble.to_string() }
 }
 
-/// What a caller is told if a row is not there.
+/// Answers a missing row with this refusal.
 fn missing(refusal: impl Into<Failure>) -> impl FnOnce(Error) -> Failure {
     move |error| {
         if matches!(error, Error::NotFound { .. }) { refusal.into() } else { failure(error) }
     }
 }
 
-/// A place in a listing that nobody gave.
+/// The refusal of a cursor that this server did not issue.
 fn bad_cursor(text: &str) -> Failure {
     Refusal::CursorInvalid { text: shortened(text) }.into()
 }
 
-/// Where a listing by id goes on.
+/// The id after which a page begins.
 fn after<Id: std::str::FromStr>(paging: &Paging) -> Answer<Option<Id>> {
     let read = |text: &String| text.parse().map_err(|_| bad_cursor(text));
     paging.after.as_ref().map(read).transpose()
 }
 
-/// One page of rows that were read with one more than wanted.
+/// One page of rows; the caller has read one row more than the limit.
 fn page<T>(mut items: Vec<T>, paging: &Paging, key: impl Fn(&T) -> String) -> Page<T> {
     let limit = usize::try_from(paging.limit).unwrap_or(usize::MAX);
     let more = items.len() > limit;
@@ -197,7 +190,7 @@ fn page<T>(mut items: Vec<T>, paging: &Paging, key: impl Fn(&T) -> String) -> Pa
     Page { items, next }
 }
 
-/// One page of rows that were all read, in the order of their keys.
+/// One page of all rows, sorted by key.
 fn page_of_all<T>(items: Vec<T>, paging: &Paging, key: impl Fn(&T) -> String) -> Page<T> {
     let mut items = items;
     items.sort_by_key(&key);

@@ -1,4 +1,4 @@
-//! What people call things, found from ids and the other way round.
+//! Lookup of records by id and by name.
 
 use usher_api::ports::{Answer, Failure};
 use usher_api::refusal::{Refusal as Border, Thing};
@@ -20,18 +20,18 @@ use usher_store::DisplayNames;
 use super::{Services, failure, missing};
 
 impl Services {
-    /// A resource that must be there.
+    /// A resource; refused if it does not exist.
     pub(super) async fn record(&self, id: ResourceId) -> Answer<Record<Resource>> {
         let refusal = Refusal::ProvisionedResourceNotFound { what: id.to_string() };
         self.store.resource(id).await.map_err(missing(refusal))
     }
 
-    /// A resource with what its row does not say.
+    /// The view of a resource, with the names of what it refers to.
     pub(super) async fn view(&self, record: &Record<Resource>) -> Answer<ResourceView> {
         self.view_of(&record.state, record.version).await
     }
 
-    /// The same of one whose book is not at hand.
+    /// The same without its name ledger.
     pub(super) async fn view_of(
         &self,
         resource: &Resource,
@@ -43,13 +43,13 @@ impl Services {
         shown(resource, version, titles.ok_or_else(refusal)?)
     }
 
-    /// The project with this id.
+    /// A project; refused if it does not exist.
     pub(super) async fn project(&self, id: ProjectId) -> Answer<Project> {
         let found = self.store.project_of(id).await.map_err(failure)?;
         found.ok_or_else(|| not_found(Thing::Project, &id.to_string()))
     }
 
-    /// A blueprint that must be there.
+    /// A blueprint; refused if it does not exist.
     pub(super) async fn blueprint(&self, it: &Ref<BlueprintId, Slug>) -> Answer<Blueprint> {
         let all = self.store.blueprints().await.map_err(failure)?;
         let found = all.into_iter().find(|known| match it {
@@ -59,7 +59,7 @@ impl Services {
         found.ok_or_else(|| Refusal::BlueprintNotFound { what: told(it) }.into())
     }
 
-    /// A published version, the newest one unless one is named.
+    /// A published version; the newest one if none is named.
     pub(super) async fn version(
         &self,
         blueprint: &Slug,
@@ -89,13 +89,13 @@ impl Services {
         if let (Some(version), Some(credential)) = found {
             return Ok((version, credential));
         }
-        // Whoever says what is missing looks more closely.
+        // These lookups refuse with the name that is missing.
         let version = self.version(blueprint, version.as_deref()).await?.id;
         let credential = self.credential(&Ref::Name(credential.clone())).await?.id;
         Ok((version, credential))
     }
 
-    /// A cloud that must be there.
+    /// A cloud; refused if it does not exist.
     pub(super) async fn cloud(&self, it: &Ref<CloudId, Slug>) -> Answer<Cloud> {
         let all = self.store.clouds().await.map_err(failure)?;
         let found = all.into_iter().find(|known| match it {
@@ -105,7 +105,7 @@ impl Services {
         found.ok_or_else(|| Refusal::CloudNotFound { what: told(it) }.into())
     }
 
-    /// A credential that must be there.
+    /// A credential; refused if it does not exist.
     pub(super) async fn credential(&self, it: &Ref<CredentialId, Slug>) -> Answer<Credential> {
         let all = self.store.credentials().await.map_err(failure)?;
         let found = all.into_iter().find(|known| match it {
@@ -116,7 +116,7 @@ impl Services {
     }
 }
 
-/// A resource with what its row does not say.
+/// The view of a resource, with the names of what it refers to.
 pub(super) fn shown(
     resource: &Resource,
     version: Version,
@@ -141,7 +141,6 @@ pub(super) fn shown(
     })
 }
 
-/// What is told of something that is not there.
 pub(super) fn not_found(thing: Thing, what: &str) -> Failure {
     Border::NotFound { thing, what: shortened(what) }.into()
 }

@@ -1,4 +1,4 @@
-//! Bootstrap tokens and the nodes they became.
+//! Bootstrap tokens and the nodes that redeemed them.
 
 use async_trait::async_trait;
 use usher_api::ports::{Answer, Nodes};
@@ -53,7 +53,7 @@ impl Nodes for Services {
             let project = peer.registration.project;
             let order = self.noted(caller, Action::PeerForce, (Some(project), id.to_string()));
             match order.move_peer(peer, forced).await {
-                // It was moved on meanwhile; the order is given again for where it is now.
+                // Its stage changed meanwhile: retry with the current one.
                 Err(Error::Conflict) => return self.force(caller, id).await,
                 done => done.map_err(failure)?,
             }

@@ -1,4 +1,4 @@
-//! Who may operate, and what was ordered.
+//! Operator tokens and the audit log.
 
 use async_trait::async_trait;
 use ring::rand::{SecureRandom as _, SystemRandom};

@@ -1,4 +1,4 @@
-//! What stands outside and has no owner, and the mass-deletion guards that hold absences.
+//! Orphans, and the mass-deletion guards.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -62,7 +62,7 @@ impl Orphans for Services {
     }
 }
 
-/// What the ledger knows of one life.
+/// The ledger of one owner.
 struct Known {
     book: Book,
     resource: Option<ResourceId>,
@@ -77,7 +77,7 @@ impl Services {
         Ok(GuardView { world: world.to_owned(), tripped_at, vanished, present })
     }
 
-    /// World minus ledger.
+    /// The objects of every world that no ledger accounts for.
     async fn all_orphans(&self) -> Answer<Vec<Orphan>> {
         let installation = self.store.installation().id.to_string();
         let mut lives: BTreeMap<Uuid, Option<Known>> = BTreeMap::new();
@@ -120,7 +120,7 @@ impl Services {
 /// The object as an orphan, unless an open row accounts for it.
 fn orphan(world: &str, object: OwnObject, known: Option<&Known>) -> Option<Orphan> {
     let (cause, resource, reapable) = match known {
-        None => ("no life of this installation has its id", None, false),
+        None => ("no record of this installation has its owner id", None, false),
         Some(known) => {
             let rows = known.book.rows().iter();
             let mut own = rows.filter(|row| row.uid.as_ref() == Some(&object.uid));
@@ -132,10 +132,10 @@ fn orphan(world: &str, object: OwnObject, known: Option<&Known>) -> Option<Orpha
             match own.next_back().map(|row| row.standing) {
                 Some(Standing::Seen) => return None,
                 Some(Standing::Intended) | None if intended => return None,
-                Some(Standing::Abandoned) => ("it was given up", known.resource, known.abandoned),
+                Some(Standing::Abandoned) => ("it was abandoned", known.resource, known.abandoned),
                 Some(Standing::Gone) => ("it is recorded as gone", known.resource, false),
                 Some(Standing::Intended | Standing::Foreign) | None => {
-                    ("its life does not know it", known.resource, known.abandoned)
+                    ("its owner has no ledger row for it", known.resource, known.abandoned)
                 }
             }
         }

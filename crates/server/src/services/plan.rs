@@ -1,4 +1,4 @@
-//! What a deletion would do: the same rules, played on what is seen now.
+//! The plan of a deletion: the rules of the reconciler, simulated on a snapshot.
 
 use usher_api::ports::Answer;
 use usher_api::views::{Plan, PlanStep};
@@ -15,11 +15,11 @@ use usher_kernel::{Book, Name, Record};
 
 use super::{Services, failure, unavailable};
 
-/// More steps than any deletion has.
+/// An upper bound of the steps of a deletion.
 const STEPS_MAX: usize = 64;
 
 impl Services {
-    /// The steps of a deletion from here, and what would hold it up.
+    /// The remaining steps of a deletion, and what blocks it.
     pub(super) async fn plan(&self, id: ResourceId) -> Answer<Plan> {
         let record = self.record(id).await?;
         let now = self.store.now().await.map_err(failure)?;
@@ -37,7 +37,7 @@ impl Services {
     }
 }
 
-/// Plays the rules to the end, each verb and each wait ending as wished.
+/// Simulates the rules to the end; every effect and every wait succeeds.
 fn play(resource: &Resource, book: &Book, (row, seen): (RowFacts, Facts)) -> Vec<PlanStep> {
     let (mut row, mut seen) = (row, seen);
     let mut steps: Vec<PlanStep> = Vec::new();
@@ -62,7 +62,7 @@ fn play(resource: &Resource, book: &Book, (row, seen): (RowFacts, Facts)) -> Vec
     steps
 }
 
-/// The facts once what the verdict does or waits for has come about.
+/// The facts after the effect or the wait of the verdict has succeeded.
 fn granted(mut row: RowFacts, mut seen: Facts, verdict: Verdict) -> (RowFacts, Facts) {
     match verdict.effect {
         Some(EffectKind::DeregisterNode) => seen.node = Node::Left,
@@ -83,13 +83,13 @@ fn granted(mut row: RowFacts, mut seen: Facts, verdict: Verdict) -> (RowFacts, F
     (row, seen)
 }
 
-/// Whether nothing of it stands any more.
+/// Whether the substrate and all composed resources are gone.
 fn is_clear(seen: Facts) -> bool {
     let gone = matches!(seen.xr, Xr::Absent | Xr::Foreign);
     gone && seen.composed == Composed::None
 }
 
-/// The name that a verb is about.
+/// The name that an effect acts on.
 fn named(kind: EffectKind, resource: &Resource, book: &Book) -> Option<Name> {
     let generation = resource.generation();
     let seen = |wanted: &dyn Fn(&Name) -> bool| book.first_seen(wanted).map(|row| row.name.clone());

@@ -1,4 +1,4 @@
-//! Projects, where they are placed, and what they hold.
+//! Projects and their placements.
 
 use async_trait::async_trait;
 use usher_api::ports::{Answer, Projects};
@@ -47,7 +47,7 @@ impl Projects for Services {
         let occupancy = self.store.occupancy(id).await.map_err(failure)?;
         project.may_terminate(occupancy)?;
         let unknown = not_found(Thing::Project, &id.to_string());
-        // A placement that was asked to end and in which nothing lives goes with its project.
+        // A terminating placement without resources is deleted with its project.
         if let Some(placement) = self.store.placement(id).await.map_err(failure)?
             && !placement.ready()
         {
@@ -72,7 +72,7 @@ impl Projects for Services {
         if !self.worlds.has(world) {
             return Err(not_found(Thing::World, world));
         }
-        // There is nothing to make in this world: every namespace is there.
+        // Nothing has to be created in this world: every namespace exists.
         let phase = NamespacePhase::Ready;
         let placement = Placement { project, world: world.to_owned(), phase };
         let unknown = not_found(Thing::Project, &project.to_string());

@@ -1,4 +1,4 @@
-//! Whether this process can serve: its dependencies answer, and its parts have begun.
+//! Readiness: the dependencies answer, and the worlds have been listed.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use usher_api::views::Check;
 
 use super::Services;
 
-/// How long a dependency may take to answer.
+/// Timeout of one check.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 #[async_trait]
@@ -18,16 +18,16 @@ impl Readiness for Services {
         let database = match timeout(PATIENCE, self.store.now()).await {
             Ok(Ok(_)) => None,
             Ok(Err(error)) => Some(error.to_string()),
-            Err(_) => Some("it does not answer in time".to_owned()),
+            Err(_) => Some("no answer in time".to_owned()),
         };
         let mut checks = vec![Check { name: "database".to_owned(), failing: database }];
         for (name, attached) in self.worlds.iter() {
             let health = match timeout(PATIENCE, attached.world.health()).await {
                 Ok(healthy) => healthy.err().map(|why| why.to_string()),
-                Err(_) => Some("it does not answer in time".to_owned()),
+                Err(_) => Some("no answer in time".to_owned()),
             };
             let listed = *attached.listed.borrow();
-            let listing = (!listed).then(|| "it was not listed yet".to_owned());
+            let listing = (!listed).then(|| "not listed yet".to_owned());
             checks.push(Check { name: format!("world:{name}"), failing: health });
             checks.push(Check { name: format!("listing:{name}"), failing: listing });
         }

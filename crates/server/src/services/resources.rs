@@ -1,4 +1,4 @@
-//! Resources: declared, listed, ordered about.
+//! Resources: declarations, views and commands.
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
@@ -20,7 +20,7 @@ use super::{Services, after, entry, failure, missing, page};
 use crate::tally::Count;
 use usher_failpoint::Failpoint;
 
-/// How often a declaration is decided again because somebody moved what it was resolved against.
+/// How often a declaration is retried because its references changed during the decision.
 const TRIES: u32 = 16;
 
 #[async_trait]
@@ -44,7 +44,7 @@ impl Resources for Services {
                 return Ok(provisioned);
             }
         }
-        Err(Failure::Unavailable { what: "the views of the declaration".to_owned() })
+        Err(Failure::Unavailable { what: "a stable view of the references".to_owned() })
     }
 
     async fn deprovision(&self, caller: &Caller, id: ResourceId) -> Answer<ResourceView> {
@@ -100,7 +100,7 @@ impl Resources for Services {
 }
 
 impl Services {
-    /// Accepts a declaration in one snapshot; nothing if the snapshot did not hold.
+    /// Accepts a declaration on one snapshot; `None` if the snapshot was stale at the commit.
     async fn accept(
         &self,
         caller: &Caller,
@@ -142,7 +142,7 @@ impl Services {
         }
     }
 
-    /// The answer to a request that was answered before.
+    /// The recorded answer to a repeated request.
     async fn replay(
         &self,
         key: Option<&KeyUse>,
@@ -173,7 +173,7 @@ impl Services {
         }
     }
 
-    /// Carries an order out and writes it into the audit log with it.
+    /// Executes a command and audits it in the same transaction.
     pub(super) async fn order(
         &self,
         caller: &Caller,

@@ -1,4 +1,4 @@
-//! The runbook: the page of a reason, filled with live facts, and entries about the steps.
+//! The runbook: the page of a reason, filled with live facts, and advice about failed steps.
 
 use std::fmt;
 
@@ -10,40 +10,36 @@ use usher_kernel::Timestamp;
 
 /// The facts that fill an entry.
 pub(super) struct Live {
-    /// What the resource is called.
     pub(super) name: String,
-    /// Its world.
     pub(super) world: String,
-    /// Since when it is in its phase.
+    /// When it entered its phase.
     pub(super) since: Timestamp,
-    /// The time.
     pub(super) now: Timestamp,
-    /// The message with which its substrate failed.
+    /// The failure message of its substrate.
     pub(super) failure: Option<String>,
 }
 
 /// One entry of the runbook.
 pub(super) struct Entry {
-    /// What it waits for or does, in a sentence.
+    /// What it does or waits for, in one sentence.
     pub(super) summary: String,
-    /// What to do, if anything should be done.
     pub(super) advice: Option<Advice>,
 }
 
 /// The entry of a phase and a reason.
 pub(super) fn entry(phase: Phase, reason: Option<Reason>, live: &Live) -> Entry {
     let Some(reason) = reason else {
-        return Entry { summary: "it was declared and not observed yet".to_owned(), advice: None };
+        return Entry { summary: "it is declared and not observed yet".to_owned(), advice: None };
     };
     if phase == Phase::Deleted {
-        let summary = "it is deleted, and what comes back is deleted again".to_owned();
+        let summary = "it is deleted; objects that reappear are deleted again".to_owned();
         return Entry { summary, advice: None };
     }
     let symptom = symptom(phase, reason, (live.since, live.now));
     render(reason.page(), symptom, |it| fill(it, live))
 }
 
-/// What is seen of something that stays in a phase.
+/// The symptom of an object that stays in a phase.
 pub(super) fn symptom(
     phase: impl fmt::Display,
     reason: impl fmt::Display,
@@ -53,7 +49,6 @@ pub(super) fn symptom(
     format!("{phase} for {minutes} min with reason {reason}")
 }
 
-/// An entry whose texts are filled with live facts.
 pub(super) fn render(page: Page, symptom: String, fill: impl Fn(&str) -> String) -> Entry {
     let advice = page.advice.map(|it| Advice {
         symptom,
@@ -63,14 +58,14 @@ pub(super) fn render(page: Page, symptom: String, fill: impl Fn(&str) -> String)
     Entry { summary: fill(page.sentence), advice }
 }
 
-/// Entries about the steps themselves.
+/// Advice about failed steps and parked items.
 pub(super) fn beside(live: &Live, trouble: Option<&str>, parked: bool) -> Vec<Advice> {
     let mut advice = Vec::new();
     if let Some(trouble) = trouble {
         advice.push(Advice {
             symptom: format!("the last step was not finished: {trouble}"),
-            diagnosis: "a dependency did not answer, refused, or holds something; nothing is lost \
-                and the step is repeated with back-off"
+            diagnosis: "a dependency did not answer, refused, or blocks it; nothing is lost \
+                and the step is retried with back-off"
                 .to_owned(),
             remedy: fill("fix what is named; `usher retry {name}` reconciles it at once", live),
         });
@@ -78,7 +73,7 @@ pub(super) fn beside(live: &Live, trouble: Option<&str>, parked: bool) -> Vec<Ad
     if parked {
         advice.push(Advice {
             symptom: "it is not reconciled any more".to_owned(),
-            diagnosis: "its row breaks its own rules, or a step of it panicked: a bug, or a \
+            diagnosis: "its row violates an invariant, or a step of it panicked: a bug, or a \
                 manual change in the database"
                 .to_owned(),
             remedy: fill("repair the row, then `usher retry {name}`", live),
@@ -98,7 +93,7 @@ mod tests {
 
     // Requirement: T-35
     #[test]
-    fn an_entry_speaks_with_live_facts() {
+    fn an_entry_is_filled_with_live_facts() {
         let live = Live {
             name: "web".to_owned(),
             world: "local".to_owned(),

@@ -1,4 +1,4 @@
-//! Why a resource is where it is: the reason of its last step, who holds it, and what to do.
+//! Why a resource is in its phase: the reason of its last step, its blockers, and advice.
 
 use usher_api::ports::Answer;
 use usher_api::views::{Advice, Blocker, Why};
@@ -15,7 +15,7 @@ use super::runbook::{self, Live};
 use super::{Services, failure};
 
 impl Services {
-    /// Everything that is known about why a resource is where it is.
+    /// Explains the phase of a resource.
     pub(super) async fn explain(&self, id: ResourceId) -> Answer<Why> {
         let record = self.record(id).await?;
         let resource = self.view(&record).await?;
@@ -47,7 +47,7 @@ impl Services {
         })
     }
 
-    /// Who holds a resource where it is, and since when.
+    /// What blocks a resource, and since when.
     pub(super) async fn blockers(
         &self,
         record: &Record<Resource>,
@@ -59,7 +59,7 @@ impl Services {
         }
         let beside = match self.store.resource_context(resource).await {
             Ok(beside) => beside,
-            // Whoever asks why must be told of it, not refused because of it.
+            // An unreadable record is the explanation, not a reason to refuse one.
             Err(error @ (Error::NotFound { .. } | Error::Corrupt { .. })) => {
                 return Ok(vec![unreadable(resource.id(), &error)]);
             }
@@ -71,7 +71,7 @@ impl Services {
                 kind: "rail".to_owned(),
                 name: resource.pinned().world.clone(),
                 since: Some(at),
-                text: "too much vanished at once, so absence is not believed".to_owned(),
+                text: "the mass-deletion guard tripped, so absence is not believed".to_owned(),
             });
         }
         if resource.is_tearing_down() {
@@ -91,9 +91,9 @@ impl Services {
     fn node_blocker(&self, attended: &PeerStatus) -> Blocker {
         let peer = &attended.peer;
         let heard = match self.mesh().liveness(attended) {
-            Liveness::Live => "it is heard",
-            Liveness::Lost => "it is not heard any more",
-            Liveness::Unknown => "it was not heard since the server started",
+            Liveness::Live => "its heartbeats arrive",
+            Liveness::Lost => "its heartbeats have stopped",
+            Liveness::Unknown => "no heartbeat since the server started",
         };
         let since = match peer.stage {
             Stage::Registered => peer.registered_at,
@@ -108,7 +108,7 @@ impl Services {
         }
     }
 
-    /// What the resource's world says about it; nothing if there is no such world.
+    /// The explanation of its world; empty if this server has no such world.
     pub(super) async fn explanation(&self, resource: &Resource) -> Explanation {
         match self.worlds.get(&resource.pinned().world) {
             Ok(world) => world.explain(resource).await,
@@ -122,7 +122,7 @@ fn waiting(object: &WaitingObject) -> Blocker {
     Blocker { kind, name, since: Some(since), text }
 }
 
-/// What still stands of something that leaves.
+/// The objects of a resource in teardown that still exist.
 fn standing(record: &Record<Resource>) -> Vec<Blocker> {
     let outside = |kind: &str| kind != KIND_PEER && kind != KIND_TOKEN;
     let rows = record.book.rows().iter().filter(|row| outside(&row.name.kind));
@@ -131,12 +131,12 @@ fn standing(record: &Record<Resource>) -> Vec<Blocker> {
         kind: row.name.kind.clone(),
         name: row.name.name.clone(),
         since: Some(row.evidence.at),
-        text: format!("it stands, as {} said: {}", row.evidence.by, row.evidence.answer),
+        text: format!("it still exists; {} answered: {}", row.evidence.by, row.evidence.answer),
     };
     rows.map(blocker).collect()
 }
 
-/// What something that comes waits for.
+/// What a resource in provisioning waits for.
 fn converging(resource: &Resource, beside: &ResourceContext) -> Vec<Blocker> {
     let mut blockers = Vec::new();
     if !beside.config.is_ready() && resource.phase() == Phase::Pending {
@@ -152,7 +152,7 @@ fn converging(resource: &Resource, beside: &ResourceContext) -> Vec<Blocker> {
         && resource.phase() == Phase::Enrolling
     {
         let state =
-            if token.is_expired(beside.now) { "it has expired" } else { "nobody redeemed it" };
+            if token.is_expired(beside.now) { "it has expired" } else { "it is not redeemed yet" };
         blockers.push(Blocker {
             kind: "token".to_owned(),
             name: token.id.to_string(),
@@ -163,13 +163,13 @@ fn converging(resource: &Resource, beside: &ResourceContext) -> Vec<Blocker> {
     blockers
 }
 
-/// Old requests that may still arrive.
+/// The in-flight grace: a request of an earlier worker may still arrive.
 fn quiet(id: ResourceId, until: Timestamp) -> Blocker {
     Blocker {
         kind: "quiet-time".to_owned(),
         name: id.to_string(),
         since: None,
-        text: format!("a request from before may still arrive until {}", until.to_rfc3339()),
+        text: format!("an earlier request may still arrive until {}", until.to_rfc3339()),
     }
 }
 
@@ -178,7 +178,7 @@ fn unreadable(id: ResourceId, error: &Error) -> Blocker {
     Blocker { kind, name, since: None, text: error.to_string() }
 }
 
-/// The item that looks after a resource.
+/// The work item of a resource.
 fn awake(resource: &Resource) -> WorkItem {
     let removed = resource.fields().outcome == Some(Outcome::Removed);
     if removed { WorkItem::Tombstone(resource.id()) } else { WorkItem::Resource(resource.id()) }
@@ -190,12 +190,9 @@ mod tests {
 
     // Requirement: T-35
     #[test]
-    fn a_quiet_time_is_told_as_people_write_times() {
+    fn in_flight_grace_is_shown_as_an_rfc3339_time() {
         let id = ResourceId::from_uuid(uuid::Uuid::from_u128(1));
         let text = quiet(id, Timestamp::from_millis(1_500)).text;
-        assert_eq!(
-            text,
-            "a request from before may still arrive until 1970-01-01T00:00:01.500000Z"
-        );
+        assert_eq!(text, "an earlier request may still arrive until 1970-01-01T00:00:01.500000Z");
     }
 }

@@ -10,7 +10,6 @@ use usher_store::migrate::Way;
 use usher_store::{Acceptance, Place, Settings, Store, WorkItem};
 use uuid::Uuid;
 
-/// A store and its folder.
 pub(crate) struct Bed {
     pub(crate) store: Arc<Store>,
     _dir: tempfile::TempDir,
@@ -61,7 +60,7 @@ impl Bed {
         id
     }
 
-    /// Whether an item is parked, and when it is due.
+    /// The queue entry of a resource.
     pub(crate) async fn entry(&self, id: ResourceId) -> usher_store::QueueStatus {
         self.store.queue_status(WorkItem::Resource(id)).await.unwrap().unwrap()
     }

@@ -1,4 +1,4 @@
-//! Who answers for the fleet, over a store.
+//! The fleet API over a store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +39,7 @@ fn ann() -> Caller {
 async fn lease(store: &Store, name: &str) -> ShardLease {
     match store.acquire_shard(shard(name), Uuid::now_v7(), LONG).await.unwrap() {
         Acquisition::Ours(lease) => lease,
-        Acquisition::Theirs(_) => panic!("somebody has {name}"),
+        Acquisition::Theirs(_) => panic!("another process holds {name}"),
     }
 }
 
@@ -90,19 +90,19 @@ fn causes(plan: &FleetPlan) -> Vec<(String, Cause)> {
     plan.aims.iter().map(|it| (it.name.clone(), it.cause)).collect()
 }
 
-/// Red by: a guess about the shard of a cluster, or one that is not remembered.
+/// Red by: a shard that is guessed for a cluster, or that is not recorded.
 // Requirement: F-59
 #[tokio::test]
-async fn a_cluster_is_served_by_the_shard_that_was_said_or_by_the_only_one() {
+async fn a_cluster_is_served_by_the_named_shard_or_by_the_only_one() {
     let bed = Bed::new().await;
     let fleet = Machines { store: Arc::clone(&bed.store) };
     let served = async |new: NewDemand| -> Result<String, Failure> {
         Ok(fleet.set_demand(&ann(), new).await?.demand.shard.to_string())
     };
-    assert_eq!(served(demand("a", &[4])).await.unwrap(), "shard-0", "before any shard began");
+    assert_eq!(served(demand("a", &[4])).await.unwrap(), "shard-0", "no shard was acquired yet");
     lease(&bed.store, "s").await;
     assert_eq!(served(demand("b", &[4])).await.unwrap(), "s");
-    assert_eq!(served(demand("a", &[8])).await.unwrap(), "shard-0", "it is remembered");
+    assert_eq!(served(demand("a", &[8])).await.unwrap(), "shard-0", "it is recorded");
     lease(&bed.store, "t").await;
     assert_eq!(code(served(demand("c", &[4])).await.unwrap_err()), "shard_required");
     let said = |name: &str, by: &str| NewDemand { shard: Some(shard(by)), ..demand(name, &[4]) };
@@ -110,14 +110,14 @@ async fn a_cluster_is_served_by_the_shard_that_was_said_or_by_the_only_one() {
     assert_eq!(code(served(said("c", "s")).await.unwrap_err()), "cluster_served");
     let audit = bed.store.audit(None, 50).await.unwrap();
     let noted: Vec<_> = audit.iter().filter(|it| it.action.as_str() == "fleet.demand").collect();
-    assert_eq!(noted.len(), 4, "what was refused is not noted");
+    assert_eq!(noted.len(), 4, "a refused command is not audited");
     assert_eq!((noted[0].actor.as_str(), noted[0].subject.as_str()), ("ann", "a"));
 }
 
-/// Red by: a plan that counts what a resource holds, or that acts.
+/// Red by: a plan that counts held machines, or that changes the store.
 // Requirement: F-56
 #[tokio::test]
-async fn a_plan_is_made_on_what_is_stored_and_changes_nothing() {
+async fn a_plan_reads_the_stored_state_and_changes_nothing() {
     let bed = Bed::new().await;
     let (store, fleet) = (&bed.store, Machines { store: Arc::clone(&bed.store) });
     let held = lease(store, "s").await;
@@ -133,7 +133,7 @@ async fn a_plan_is_made_on_what_is_stored_and_changes_nothing() {
     let before = store.machine(ids[1]).await.unwrap();
     let plan = fleet.plan(&shard("s")).await.unwrap();
     let expected = [("m-2".to_owned(), Cause::Assign), ("m-3".to_owned(), Cause::Reclaim)];
-    assert_eq!(causes(&plan), expected, "the one that is held is nobody's");
+    assert_eq!(causes(&plan), expected, "a held machine is not planned");
     assert_eq!((plan.machines, plan.aims_total, plan.broken), (3, 2, 0));
     assert_eq!(plan.needs[0].outcome, Outcome::NoCapacity, "one of two machines");
     assert_eq!(plan.needs[0].need.as_ref().unwrap().aggregate["cpu"], "8");
@@ -145,15 +145,15 @@ async fn a_plan_is_made_on_what_is_stored_and_changes_nothing() {
     settle(store, &held, (vec![], Credence::TooSmall)).await;
     fleet.pause(&ann(), &shard("s"), false).await.unwrap();
     let distrusted = fleet.plan(&shard("s")).await.unwrap();
-    assert_eq!(causes(&distrusted), [("m-2".to_owned(), Cause::Assign)], "nothing is taken away");
+    assert_eq!(causes(&distrusted), [("m-2".to_owned(), Cause::Assign)], "nothing is reclaimed");
     assert_eq!(distrusted.held_back, [HeldBack::ListQuarantined]);
     assert_eq!(code(fleet.plan(&shard("x")).await.unwrap_err()), "shard_not_found");
 }
 
-/// Red by: a sudden fall that a plan believes at once.
+/// Red by: a plan that believes a sudden drop at once.
 // Requirement: F-53
 #[tokio::test]
-async fn a_demand_that_falls_suddenly_takes_nothing_until_it_was_said_three_times() {
+async fn a_sudden_drop_in_demand_takes_effect_at_the_third_report() {
     let bed = Bed::new().await;
     let (store, fleet) = (&bed.store, Machines { store: Arc::clone(&bed.store) });
     let held = lease(store, "s").await;
@@ -168,10 +168,10 @@ async fn a_demand_that_falls_suddenly_takes_nothing_until_it_was_said_three_time
     }
 }
 
-/// Red by: a machine that waits without a reason, or without a way out.
+/// Red by: a machine that waits without a reason or a remedy.
 // Requirement: F-57
 #[tokio::test]
-async fn a_machine_explains_itself_with_its_shard_its_holder_and_its_list() {
+async fn why_names_the_shard_the_holder_and_the_list_of_a_machine() {
     let bed = Bed::new().await;
     let (store, fleet) = (&bed.store, Machines { store: Arc::clone(&bed.store) });
     let held = lease(store, "s").await;
@@ -196,7 +196,7 @@ async fn a_machine_explains_itself_with_its_shard_its_holder_and_its_list() {
     assert_eq!(blockers, ["resource", "shard", "list"]);
     let symptoms: Vec<_> = why.advice.iter().map(|it| it.symptom.as_str()).collect();
     assert!(symptoms[0].ends_with("with reason Paused"), "{symptoms:?}");
-    assert_eq!(symptoms[1], "nobody speaks for shard s");
+    assert_eq!(symptoms[1], "no process holds the lease of shard s");
     assert_eq!(symptoms[2], "the last list of provider p is not believed");
     assert!(why.advice[0].remedy.contains("usher fleet resume --shard s"));
     let paging = || Paging { after: None, limit: 1 };

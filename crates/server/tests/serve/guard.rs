@@ -1,4 +1,4 @@
-//! A world is pinned, and too much that vanishes at once is not believed.
+//! Pins of worlds, and the mass-deletion guard.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ async fn vanish(bed: &Bed, guards: &Guards, number: u128, at: Timestamp) -> bool
     guards.vanished("local", (id, at), known.as_ref()).await.unwrap()
 }
 
-/// The order to reset a guard.
+/// The audited command to reset a guard.
 fn order(bed: &Bed) -> WithAudit<'_> {
     bed.store.with_audit(Entry {
         id: AuditId::from_uuid(Uuid::now_v7()),
@@ -55,10 +55,10 @@ fn order(bed: &Bed) -> WithAudit<'_> {
     })
 }
 
-/// Red by: a pin that is forgotten with its process, or raised by another world.
+/// Red by: a pin that is lost with its process, or raised by another world.
 // Requirement: O-9
 #[tokio::test]
-async fn a_pin_outlives_its_process_and_only_grows() {
+async fn a_pin_survives_a_restart_and_its_revision_only_grows() {
     let bed = Bed::new().await;
     let (first, _) = guards(&bed);
     assert_eq!(judge(&bed, &first, &pin("a", 5)).await, Authority::Pinned);
@@ -72,27 +72,27 @@ async fn a_pin_outlives_its_process_and_only_grows() {
     assert_eq!(bed.store.world("local").await.unwrap().unwrap().pin, pin("a", 9));
 }
 
-/// Red by: an answer that is judged by what another step heard after it was asked for.
+/// Red by: an answer that is judged by a revision that another step observed after the request.
 // Requirement: O-9
 #[tokio::test]
-async fn answers_that_overtake_each_other_are_all_believed() {
+async fn out_of_order_answers_of_the_pinned_world_are_all_believed() {
     let bed = Bed::new().await;
     let (it, _) = guards(&bed);
     let first = it.pinned("local", None);
     assert_eq!(judge(&bed, &it, &pin("a", 5)).await, Authority::Pinned);
     let late = it.judge("local", first, &pin("a", 4)).await.unwrap();
-    assert_eq!(late, Authority::Pinned, "nothing was known when it was asked");
+    assert_eq!(late, Authority::Pinned, "no revision was known at the request");
     let second = it.pinned("local", None);
     assert_eq!(judge(&bed, &it, &pin("a", 9)).await, Authority::Pinned);
     let late = it.judge("local", second, &pin("a", 6)).await.unwrap();
-    assert_eq!(late, Authority::Pinned, "five was known when it was asked");
-    assert_eq!(judge(&bed, &it, &pin("a", 8)).await, Authority::Replaced, "nine is known now");
+    assert_eq!(late, Authority::Pinned, "5 was known at the request");
+    assert_eq!(judge(&bed, &it, &pin("a", 8)).await, Authority::Replaced, "9 is known by now");
 }
 
-/// Red by: a guard that resets itself, or that trips again on what an operator just believed.
+/// Red by: a guard that resets itself, or that trips again on deletions that an operator confirmed.
 // Requirement: O-9, A-26
 #[tokio::test]
-async fn too_much_that_vanishes_trips_the_guard_until_it_is_reset() {
+async fn a_mass_deletion_trips_the_guard_until_it_is_reset() {
     let bed = Bed::new().await;
     let (it, tally) = guards(&bed);
     judge(&bed, &it, &pin("a", 1)).await;
@@ -104,19 +104,19 @@ async fn too_much_that_vanishes_trips_the_guard_until_it_is_reset() {
     assert_eq!(tally.read(Count::GuardsTripped), 1);
     assert!(bed.store.world("local").await.unwrap().unwrap().tripped_at.is_some());
     let (other, _) = guards(&bed);
-    assert!(vanish(&bed, &other, 4, now).await, "other processes hold as well");
+    assert!(vanish(&bed, &other, 4, now).await, "the guard is tripped in other processes as well");
     it.forget("local");
     assert!(order(&bed).set_rail("local".to_owned(), false).await.unwrap());
     assert_eq!(recorded(&bed).await.unwrap().tripped_at, None);
-    assert!(!vanish(&bed, &it, 3, now).await, "what was believed does not trip it again");
+    assert!(!vanish(&bed, &it, 3, now).await, "a confirmed deletion does not trip it again");
     let noted = bed.store.audit(None, 10).await.unwrap();
-    assert_eq!(noted.len(), 1, "who reset it is on record, and only that: {noted:?}");
+    assert_eq!(noted.len(), 1, "only the reset is audited: {noted:?}");
 }
 
-/// Red by: what vanished long ago counted with what vanishes now.
+/// Red by: old deletions that are counted with new ones.
 // Requirement: O-9
 #[tokio::test]
-async fn what_vanished_before_the_window_is_not_counted() {
+async fn deletions_before_the_window_are_not_counted() {
     let bed = Bed::new().await;
     let (it, _) = guards(&bed);
     judge(&bed, &it, &pin("a", 1)).await;

@@ -1,4 +1,4 @@
-//! The parts of a server, each against a store of its own.
+//! The components of a server, each with its own store.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot unwrap has failed")]
 

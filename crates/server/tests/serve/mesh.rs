@@ -1,4 +1,4 @@
-//! Nodes are heard in memory; only silence and its end are written.
+//! Heartbeats stay in memory; only the loss and the recovery of a node are written.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -41,10 +41,10 @@ fn mesh(interval: Duration) -> Arc<Mesh> {
     Arc::new(Mesh::new(figures, Arc::default()))
 }
 
-/// Red by: silence after a restart that is read as lost.
+/// Red by: a node that counts as lost because the server restarted.
 // Requirement: M-13
 #[tokio::test]
-async fn after_a_restart_a_node_is_unknown_until_it_is_heard() {
+async fn after_a_restart_a_node_is_unknown_until_its_first_heartbeat() {
     let bed = Bed::new().await;
     let it = node(&bed, "web").await;
     let mesh = mesh(Duration::from_secs(10));
@@ -55,10 +55,10 @@ async fn after_a_restart_a_node_is_unknown_until_it_is_heard() {
     assert_eq!(mesh.liveness(&it), Liveness::Live);
 }
 
-/// Red by: a node that died while nobody ran, and that every drain waits for afterwards.
+/// Red by: a node that died while no server ran, and that every later drain waits for.
 // Requirement: M-13
 #[tokio::test]
-async fn a_node_that_never_calls_again_is_lost_where_nobody_else_hears_it() {
+async fn without_other_servers_a_node_that_never_calls_again_is_lost() {
     let bed = Bed::new().await;
     let it = node(&bed, "web").await;
     let mesh = mesh(Duration::from_millis(30));
@@ -70,9 +70,9 @@ async fn a_node_that_never_calls_again_is_lost_where_nobody_else_hears_it() {
     listening.await.unwrap();
 }
 
-/// Red by: a node on its way out that a server which has just started lets in, or lets stay.
+/// Red by: a draining node that a server admits, or lets stay, after a restart.
 #[tokio::test]
-async fn who_is_waited_for_after_a_restart_has_its_orders() {
+async fn expected_nodes_have_their_orders_after_a_restart() {
     let bed = Bed::new().await;
     let (cordoned, draining) = (node(&bed, "a").await, node(&bed, "b").await);
     let now = bed.store.now().await.unwrap();
@@ -96,7 +96,7 @@ async fn who_is_waited_for_after_a_restart_has_its_orders() {
     listening.await.unwrap();
 }
 
-/// Waits until a node is written down as lost.
+/// Waits until a node is recorded as lost.
 async fn until_lost(bed: &Bed, id: PeerId) -> PeerStatus {
     loop {
         let found = bed.store.peer(id).await.unwrap().unwrap();
@@ -107,10 +107,10 @@ async fn until_lost(bed: &Bed, id: PeerId) -> PeerStatus {
     }
 }
 
-/// Red by: a write with every sign of life, or none when a node falls silent.
+/// Red by: a write with every heartbeat, or none when a node is lost.
 // Requirement: M-13
 #[tokio::test]
-async fn only_silence_and_its_end_are_written() {
+async fn only_the_loss_and_the_recovery_of_a_node_are_written() {
     let bed = Bed::new().await;
     let it = node(&bed, "web").await;
     let (id, mesh) = (it.peer.id, mesh(Duration::from_millis(30)));
@@ -119,24 +119,24 @@ async fn only_silence_and_its_end_are_written() {
     mesh.meet(&it, bed.store.now().await.unwrap());
     mesh.hear(id, 0, "usher-agent/1");
     let lost = until_lost(&bed, id).await;
-    // What follows takes its time: the listener would write the next silence meanwhile.
+    // The listener would record the next loss during the rest of this test.
     stop.send_replace(true);
     listening.await.unwrap();
     assert_eq!(mesh.liveness(&lost), Liveness::Lost);
     let elsewhere = PeerStatus { lost_since: None, ..lost.clone() };
-    assert_eq!(mesh.liveness(&elsewhere), Liveness::Unknown, "another server heard it since");
+    assert_eq!(mesh.liveness(&elsewhere), Liveness::Unknown, "another server has recorded it live");
     assert!(mesh.has_left(&lost) && !mesh.has_left(&elsewhere));
     let hearing = mesh.hear(id, 0, "usher-agent/1");
-    assert!(hearing.was_lost, "so that its return is written");
+    assert!(hearing.was_lost, "so that its recovery is written");
     assert!(!mesh.hear(id, 0, "usher-agent/1").was_lost, "once");
     assert!(bed.store.hear_peer(id, true).await.unwrap());
     assert!(!bed.store.hear_peer(id, true).await.unwrap());
 }
 
-/// Red by: a drain that waits although everybody acknowledged, or does not wait for the last one.
+/// Red by: a drain that waits although all nodes acknowledged, or not for the last one.
 // Requirement: M-14
 #[tokio::test]
-async fn whoever_waits_for_acknowledgements_is_woken_by_the_last_one() {
+async fn a_drain_is_woken_by_the_last_acknowledgement() {
     let bed = Bed::new().await;
     let (a, b) = (node(&bed, "a").await, node(&bed, "b").await);
     let mesh = mesh(Duration::from_secs(10));
@@ -147,25 +147,25 @@ async fn whoever_waits_for_acknowledgements_is_woken_by_the_last_one() {
     let both = BTreeSet::from([a.peer.id, b.peer.id]);
     assert!(mesh.await_all(leaver, 7, both.clone()));
     assert_eq!(mesh.hear(a.peer.id, 7, "").woken, []);
-    assert_eq!(mesh.hear(b.peer.id, 6, "").woken, [], "an older snapshot is none");
+    assert_eq!(mesh.hear(b.peer.id, 6, "").woken, [], "an older snapshot does not count");
     assert_eq!(mesh.hear(b.peer.id, 8, "").woken, [leaver]);
     assert_eq!(mesh.hear(b.peer.id, 9, "").woken, [], "once");
-    assert!(!mesh.await_all(leaver, 7, both.clone()), "what was heard before is not waited for");
+    assert!(!mesh.await_all(leaver, 7, both.clone()), "both have acknowledged it already");
     let project = a.peer.registration.project;
     assert_eq!(mesh.acknowledged_by(project, 7).len(), 2);
     assert_eq!(mesh.acknowledged_by(project, 8), [b.peer.id]);
     assert!(mesh.await_all(leaver, 10, both));
     assert_eq!(mesh.hear(a.peer.id, 10, "").woken, []);
     let cordoned = b.peer.advance(DrainStep::Cordon, now);
-    assert_eq!(mesh.moved(&cordoned, now), [leaver], "who leaves as well is not waited for");
+    assert_eq!(mesh.moved(&cordoned, now), [leaver], "a draining node is not waited for");
     assert!(!mesh.await_all(leaver, 11, BTreeSet::from([b.peer.id])), "nor is it from now on");
 }
 
-/// Red by: a stream that was not there and missed the order to leave, or a row that was read before
-/// the order and noted after it.
+/// Red by: a stream that connects late and misses the drain, or an older row that takes the drain
+/// back.
 // Requirement: M-14
 #[tokio::test]
-async fn what_a_node_is_told_is_a_state_that_no_stream_misses() {
+async fn orders_are_a_state_that_a_late_stream_still_receives() {
     let bed = Bed::new().await;
     let it = node(&bed, "web").await;
     let mesh = mesh(Duration::from_secs(10));
@@ -176,7 +176,7 @@ async fn what_a_node_is_told_is_a_state_that_no_stream_misses() {
     let orders = mesh.follow(it.peer.id).unwrap();
     assert!(orders.borrow().leave_by.is_some());
     mesh.meet(&it, now);
-    assert!(orders.borrow().leave_by.is_some(), "an older row takes nothing back");
+    assert!(orders.borrow().leave_by.is_some(), "an older row does not take the drain back");
     mesh.publish(it.peer.registration.project, 5);
     assert_eq!(orders.borrow().snapshot, 5);
     let out = cordoned.advance(DrainStep::RevokeKey, now);

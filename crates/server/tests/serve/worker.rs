@@ -1,4 +1,4 @@
-//! One item in trouble stops no other.
+//! A failing item blocks no other.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -18,11 +18,11 @@ use uuid::Uuid;
 
 use crate::bed::{Bed, key};
 
-/// So long a condition is waited for.
+/// Timeout of a condition.
 const PATIENCE: Duration = Duration::from_mins(2);
 const STEP_DEADLINE: Duration = Duration::from_mins(10);
 
-/// Steps that do what the name of the resource says.
+/// Steps that behave as the name of the resource says.
 struct Acting {
     store: Arc<Store>,
     done: Mutex<BTreeMap<String, u32>>,
@@ -41,10 +41,10 @@ impl Steps for Acting {
             "panics" => panic!("a bug"),
             "hangs" => std::future::pending().await,
             "refuses" => {
-                let trouble = Trouble::Rejected { what: "somebody".to_owned() };
+                let trouble = Trouble::Rejected { what: "the cloud".to_owned() };
                 self.store.postpone(item, claim, trouble).await?;
             }
-            // It goes on twice under its lease.
+            // It asks for two more steps under its lease.
             "goes-on" if !self.done("goes-on").is_multiple_of(3) => return Ok(Some(leased)),
             _ => {
                 let release = Release { item, claim, wake: Wake::OnChange, reason };
@@ -96,7 +96,7 @@ impl Running {
     }
 }
 
-/// Waits until a queue entry is as asked.
+/// Waits until a queue entry meets a condition.
 async fn until_entry(
     bed: &Bed,
     id: ResourceId,
@@ -113,14 +113,14 @@ async fn until_entry(
     }
 }
 
-/// Moves the clock of this process beyond the deadline of every step that has begun.
+/// Advances the clock beyond the deadline of every running step.
 async fn pass_deadline() {
     tokio::time::pause();
     tokio::time::advance(STEP_DEADLINE).await;
     tokio::time::resume();
 }
 
-/// A step that ends by itself does so long before its deadline, however slow the machine is.
+/// A deadline that no step reaches by accident, however slow the machine is.
 fn figures() -> Figures {
     Figures { step_deadline: STEP_DEADLINE, ..Figures::default() }
 }
@@ -128,7 +128,7 @@ fn figures() -> Figures {
 /// Red by: steps that share a task.
 // Requirement: W-13, W-14
 #[tokio::test]
-async fn a_life_that_panics_hangs_or_is_refused_stops_no_other() {
+async fn an_item_that_panics_hangs_or_is_refused_blocks_no_other() {
     let bed = Bed::new().await;
     let panics = bed.declare("panics").await;
     let hangs = bed.declare("hangs").await;
@@ -144,22 +144,22 @@ async fn a_life_that_panics_hangs_or_is_refused_stops_no_other() {
     let entry = until_entry(&bed, panics, |it| it.entry.parked).await;
     assert!(entry.trouble.unwrap().contains("this is a bug"));
     let entry = until_entry(&bed, refuses, |it| it.trouble.is_some()).await;
-    assert_eq!(entry.trouble.as_deref(), Some("refused by somebody"));
+    assert_eq!(entry.trouble.as_deref(), Some("refused by the cloud"));
     let entry = until_entry(&bed, well, |it| it.entry.due.is_none()).await;
     assert_eq!(entry.trouble, None);
-    assert_eq!(running.tally.read(Count::TooSlow), 0, "the slow one has its time");
+    assert_eq!(running.tally.read(Count::TooSlow), 0, "its deadline has not passed");
     pass_deadline().await;
     running.until("the slow one was cut off", |it| it.tally.read(Count::TooSlow) > 0).await;
     let entry = until_entry(&bed, hangs, |it| it.trouble.is_some()).await;
     assert!(!entry.entry.parked && entry.entry.due.is_some(), "{entry:?}");
-    assert_eq!(running.done("panics"), 1, "a parked item is left alone");
+    assert_eq!(running.done("panics"), 1, "a parked item is not claimed");
     running.task.abort();
 }
 
-/// Red by: a worker that asks every second and hears nothing.
+/// Red by: a worker that only polls.
 // Requirement: W-11, W-15
 #[tokio::test]
-async fn what_this_process_wrote_is_stepped_at_once() {
+async fn an_item_written_by_this_process_is_reconciled_at_once() {
     let bed = Bed::new().await;
     let slow = Figures { due_query: Duration::from_mins(1), ..figures() };
     let running = run(&bed, slow);
@@ -172,23 +172,23 @@ async fn what_this_process_wrote_is_stepped_at_once() {
     running.stop().await;
 }
 
-/// Red by: an item that wants to go on and is left to its lease.
+/// Red by: an item that needs another step and waits for its lease to expire.
 // Requirement: W-16
 #[tokio::test]
-async fn a_life_that_goes_on_is_stepped_again_under_its_lease() {
+async fn an_item_with_more_to_do_is_stepped_again_under_its_lease() {
     let bed = Bed::new().await;
     let id = bed.declare("goes-on").await;
     let running = run(&bed, figures());
     running.until("it was stepped three times", |it| it.done("goes-on") == 3).await;
     running.stop().await;
     let entry = bed.entry(id).await.entry;
-    assert_eq!((entry.fence.0, entry.lease_until), (1, None), "one lease, given back");
+    assert_eq!((entry.fence.0, entry.lease_until), (1, None), "one lease, released");
 }
 
-/// Red by: a stop that forgets what runs.
+/// Red by: a stop that ignores running steps.
 // Requirement: W-14
 #[tokio::test]
-async fn whoever_is_stopped_gives_every_lease_back() {
+async fn a_stopped_worker_releases_every_lease() {
     let bed = Bed::new().await;
     let id = bed.declare("hangs").await;
     let running = run(&bed, figures());
@@ -202,10 +202,10 @@ async fn whoever_is_stopped_gives_every_lease_back() {
     assert_eq!(bed.entry(id).await.entry.lease_until, None);
 }
 
-/// Red by: more steps at a time than there is room for.
+/// Red by: a limit that is not kept.
 // Requirement: W-13
 #[tokio::test]
-async fn no_more_steps_run_at_a_time_than_there_is_room_for() {
+async fn no_more_steps_run_at_a_time_than_steps_max() {
     let bed = Bed::new().await;
     for number in 0..10 {
         bed.declare(&format!("well-{number}")).await;
@@ -219,7 +219,7 @@ async fn no_more_steps_run_at_a_time_than_there_is_room_for() {
     running.stop().await;
 }
 
-/// A call with a token that nobody issued.
+/// A request with a token that was not issued.
 fn request(project: ProjectId) -> Request {
     let id = ResourceId::from_uuid(Uuid::now_v7());
     Request {
@@ -234,7 +234,7 @@ fn request(project: ProjectId) -> Request {
 /// Red by: a refused call that occupies the worker.
 // Requirement: W-17
 #[tokio::test]
-async fn calls_that_are_refused_stop_nobody() {
+async fn refused_calls_do_not_block_the_worker() {
     let bed = Bed::new().await;
     let pause = Duration::from_millis(5);
     let running = run(&bed, Figures { steps_max: 1, due_query: pause, ..figures() });

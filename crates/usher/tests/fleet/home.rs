@@ -169,7 +169,7 @@ async fn a_state_that_cannot_be_written_ends_the_server_with_one_sentence() {
     assert_eq!(house.until_ended().await, Some(5));
     let log = house.said();
     let said = log.lines().last().unwrap_or_default();
-    let sentence = "usher: cannot go on: the state of this machine's hosts could not be written";
+    let sentence = "usher: failed to write the state of the local provider";
     assert!(said.starts_with(sentence), "{log}");
 }
 

@@ -159,7 +159,7 @@ async fn a_node_that_is_slow_to_drain_leaves_first_and_within_the_grace() {
     house.until_reason(&id, "DrainOverdue").await;
     let said = why(&house);
     assert!(said.contains("its node should have left by now"), "{said}");
-    assert!(said.contains("the node is cordoned; it is heard"), "{said}");
+    assert!(said.contains("the node is cordoned; its heartbeats arrive"), "{said}");
     assert!(said.contains("it is put out by itself when its grace has passed"), "{said}");
     house.until_phase(&id, "Deleted").await;
     let asked_at = recorder.asked_at();
@@ -178,7 +178,7 @@ async fn a_node_that_never_booted_is_overdue_and_replaced() {
     house.until_reason(&id, "EnrolmentOverdue").await;
     let said = why(&house);
     assert!(said.contains("its node should have registered by now"), "{said}");
-    assert!(said.contains("nobody redeemed it"), "{said}");
+    assert!(said.contains("it is not redeemed yet"), "{said}");
     // What kept it from booting is mended before the remedy.
     assert_eq!(house.stop().await, Some(0));
     house.set("local.agent=process");

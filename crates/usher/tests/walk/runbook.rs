@@ -130,7 +130,7 @@ async fn a_sibling_that_was_taken_away_is_named_and_waited_for() {
     house.execute(&named("zeroblob(16)")).await;
     house.deprovision(&id).await;
     let said = until_trouble(&house).await;
-    says(&said, &["cannot find provider_config", "`usher retry node-1` looks again at once"]);
+    says(&said, &["cannot find provider_config", "`usher retry node-1` reconciles it at once"]);
     house.execute(&named("(SELECT provider_config FROM resources)")).await;
     retry(&house);
     is_gone(&mut house, &id, &ALL).await;
@@ -150,7 +150,7 @@ async fn a_node_that_cannot_be_put_out_holds_its_substrate() {
         .await;
     house.deprovision(&id).await;
     let said = until_trouble(&house).await;
-    says(&said, &["Deregistering", "nothing is lost and the step is repeated with back-off"]);
+    says(&said, &["Deregistering", "nothing is lost and the step is retried with back-off"]);
     assert_eq!(house.resource(&id).await["phase"], "Deregistering");
     let substrate = house.data().join(format!("world/substrate/pr-{id}.json"));
     let states = fs::read_to_string(substrate).unwrap();
@@ -171,7 +171,7 @@ async fn a_substrate_that_cannot_be_deleted_is_tried_until_it_can() {
     house.deprovision(&id).await;
     house.until_phase(&id, "Deprovisioning").await;
     let said = until_trouble(&house).await;
-    says(&said, &["mend what is named"]);
+    says(&said, &["fix what is named"]);
     let node = house.insist("GET", "/v1/nodes?all=true", None).await;
     assert_eq!(node["items"][0]["stage"], "deregistered", "its node is gone before");
     assert_eq!(house.told(&id).await, ["Requested", "Ready", "Deleting"]);

@@ -1,4 +1,4 @@
-//! Machines, shards and demand, as people see them.
+//! The API of machines, shards and demand.
 
 mod plan;
 mod runbook;
@@ -31,12 +31,11 @@ use self::runbook::Live;
 use super::names::not_found;
 use super::{after, entry, failure, missing, page};
 
-/// The shard of a cluster where nobody said another and none was acquired yet.
+/// The shard of a cluster if no shard was named and none was acquired yet.
 const SHARD: &str = "shard-0";
 
-/// Who answers for the fleet: the store alone, whoever runs the shards.
+/// The fleet API over the store alone; the shards may run in other processes.
 pub struct Machines {
-    /// The store.
     pub store: Arc<Store>,
 }
 
@@ -162,8 +161,7 @@ impl Machines {
         Ok(shown(&braked.map_err(missing(unknown))?))
     }
 
-    /// The shard that serves a cluster: the one that was said, the one that did so far, or the only
-    /// one there is.
+    /// The shard that serves a cluster: the named one, the current one, or the only one.
     async fn serving(&self, new: &NewDemand) -> Answer<ShardId> {
         if let Some(shard) = &new.shard {
             return Ok(shard.clone());
@@ -181,7 +179,7 @@ impl Machines {
         }
     }
 
-    /// What every shard may do at the moment.
+    /// The state of every shard, and the time.
     async fn sights(&self) -> Answer<Sights> {
         let shards = self.store.shards().await.map_err(failure)?;
         Ok(Sights { shards, now: self.store.now().await.map_err(failure)? })
@@ -205,7 +203,7 @@ impl Machines {
                 kind: "resource".to_owned(),
                 name: holder.to_string(),
                 since: None,
-                text: "it stands behind this resource, so no plan takes it".to_owned(),
+                text: "this resource holds the machine, so no plan takes it".to_owned(),
             });
         }
         if let Some(at) = state.and_then(|it| it.paused_at) {
@@ -213,7 +211,7 @@ impl Machines {
             blockers.push(braked(&fields.owner, at, text));
         }
         if let Some(at) = state.and_then(|it| it.dry_run_at) {
-            let text = "plans of its shard are only told".to_owned();
+            let text = "its shard is in dry run: plans are only reported".to_owned();
             blockers.push(braked(&fields.owner, at, text));
         }
         if let Some(list) = list.filter(|it| it.list.credence == Credence::TooSmall) {
@@ -233,7 +231,7 @@ fn braked(shard: &ShardId, at: Timestamp, text: String) -> Blocker {
     Blocker { kind: "shard".to_owned(), name: shard.to_string(), since: Some(at), text }
 }
 
-/// What shards may do, at one moment.
+/// The state of every shard at one time.
 struct Sights {
     shards: Vec<ShardState>,
     now: Timestamp,

@@ -1,4 +1,4 @@
-//! A cycle of a shard, planned on what is stored: the same index and the same plan as the shard's.
+//! A dry-run plan of a shard from the stored state, with the index and the planner of the shard.
 
 use std::cmp::Reverse;
 
@@ -17,14 +17,14 @@ use usher_store::Demand;
 use super::super::failure;
 use super::{Machines, shown};
 
-/// How many machines are read at a time.
+/// Machines per page.
 const PAGE: u32 = 1_000;
-/// How many aims are told.
+/// The most aims in an answer.
 const AIMS_MAX: usize = 500;
-/// How many needs are told.
+/// The most needs in an answer.
 const NEEDS_MAX: usize = 500;
 
-/// A shard in memory: its index, and whose row each slot is.
+/// A shard in memory: its index, and the machine of each slot.
 struct Loaded {
     fleet: Fleet,
     slots: Vec<MachineLifeId>,
@@ -33,7 +33,7 @@ struct Loaded {
 }
 
 impl Machines {
-    /// Plans one cycle as if it were acted upon, and changes nothing.
+    /// Plans one cycle and changes nothing.
     pub(super) async fn plan_cycle(&self, shard: &ShardId) -> Answer<FleetPlan> {
         let state = self.known_shard(shard).await?;
         let lists = self.store.lists(shard).await.map_err(failure)?;
@@ -42,7 +42,7 @@ impl Machines {
             now: self.store.now().await.map_err(failure)?,
             store_up: true,
             list_believed: whole && !lists.is_empty(),
-            // Whoever asks wants to see what would be done; what holds it back is told beside it.
+            // The caller wants to see the plan; brakes are reported in `held_back`.
             switch: Switch::Run,
             figures: Figures::default(),
         };
@@ -104,7 +104,7 @@ impl Machines {
         Ok(loaded)
     }
 
-    /// An aim with the names of its machine; one that vanished meanwhile has none.
+    /// The view of an aim; `None` if its machine is gone.
     async fn told(&self, loaded: &Loaded, aim: &Aim) -> Answer<Option<AimView>> {
         let Some(id) = loaded.slots.get(aim.slot.0 as usize).copied() else { return Ok(None) };
         let machine = self.store.machine(id).await.map_err(failure)?.record.state;
@@ -125,7 +125,7 @@ impl Loaded {
         self.slots.push(id);
     }
 
-    /// A need by its place: those that can be read, the highest priority first.
+    /// A need by its place among the valid ones, the highest priority first.
     fn need(&self, cluster: &ClusterId, place: u32) -> Option<RawNeed> {
         let demand = self.demands.iter().find(|it| it.cluster == *cluster)?;
         let mut needs: Vec<_> = demand.needs.iter().filter(|it| Need::read(it).is_ok()).collect();

@@ -1,4 +1,4 @@
-//! The runbook of the fleet: the page of a reason of a machine, filled with live facts.
+//! The runbook of machines: the page of a reason, filled with live facts.
 
 use usher_api::fleet::MachineView;
 use usher_api::views::Advice;
@@ -17,13 +17,11 @@ pub(super) struct Live {
     name: String,
     provider: String,
     shard: String,
-    /// The cluster it is bound to, or shall be.
+    /// The cluster it is bound to, or wanted for.
     cluster: String,
     /// The cluster that the provider names.
     named: String,
-    /// The resource that holds it.
     holder: String,
-    /// Why it failed.
     error: String,
     phase: Phase,
     since: Timestamp,
@@ -36,7 +34,7 @@ pub(super) fn entry(reason: Reason, live: &Live) -> Entry {
     render(reason.page(), symptom, |it| live.fill(it))
 }
 
-/// Entries about the shard of the machine, and about the list it was seen in.
+/// Advice about the shard of the machine and about the last list of its provider.
 pub(super) fn beside(
     shard: Option<&ShardState>,
     list: Option<&ListedAt>,
@@ -56,14 +54,13 @@ pub(super) fn beside(
         advice.push(Advice {
             symptom: live.fill("the last list of provider {provider} is not believed"),
             diagnosis: "too many machines were missing at once, or all of them".to_owned(),
-            remedy: live.fill("look at provider {provider}; a whole list is believed by itself"),
+            remedy: live.fill("check provider {provider}; a complete list is believed again"),
         });
     }
     advice
 }
 
 impl Live {
-    /// The facts of a machine at this moment.
     pub(super) fn of(view: &MachineView, now: Timestamp) -> Self {
         let row = &view.machine;
         let fields = row.fields();
@@ -128,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_speaks_with_live_facts() {
+    fn an_entry_is_filled_with_live_facts() {
         let failed = entry(Reason::Failed, &live());
         assert_eq!(failed.summary, "it failed: no quota");
         assert_eq!(failed.advice.unwrap().symptom, "Failed for 3 min with reason Failed");
