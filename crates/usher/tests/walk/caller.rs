@@ -168,10 +168,10 @@ impl Caller {
         let mut ids = BTreeSet::new();
         for event in self.list("/v1/events").await {
             let word = |key: &str| event[key].as_str().unwrap().to_owned();
-            assert!(ids.insert(word("id")), "told twice: {event}");
+            assert!(ids.insert(word("id")), "duplicate event: {event}");
             if !word("type").starts_with("broker.") {
                 let life = event["machine"].as_str().map(|it| format!("{it} {}", event["version"]));
-                assert!(life.is_some_and(|it| ids.insert(it)), "told twice: {event}");
+                assert!(life.is_some_and(|it| ids.insert(it)), "duplicate event: {event}");
                 continue;
             }
             let what = word("type").replace("broker.ProvisionedResource", "");

@@ -179,7 +179,7 @@ async fn a_node_that_never_booted_is_overdue_and_replaced() {
     let said = why(&house);
     assert!(said.contains("its node should have registered by now"), "{said}");
     assert!(said.contains("nobody redeemed it"), "{said}");
-    // The cause is fixed before the remedy is applied.
+    // What kept it from booting is mended before the remedy.
     assert_eq!(house.stop().await, Some(0));
     house.set("local.agent=process");
     house.start(None);
