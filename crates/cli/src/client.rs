@@ -1,4 +1,4 @@
-//! HTTP calls to a server of ours, bounded in time and size.
+//! HTTP calls to an Usher server, bounded in time and size.
 
 use std::error::Error as _;
 use std::fmt::Write as _;
@@ -23,46 +23,30 @@ use usher_wire::http::{EVENTS_TYPE, Problem, Secret};
 
 use crate::stop::Stop;
 
-/// The longest answer that is read.
+/// The longest response body that is read.
 const ANSWER_MAX: usize = 64 * 1024 * 1024;
-/// How long one call may take.
+/// The timeout of one call.
 const CALL_MAX: Duration = Duration::from_secs(30);
 
-/// Why a call was not answered well.
+/// Why a call failed.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// Nobody answers there.
-    #[error("cannot reach the server at {url}: {cause}")]
-    Unreachable {
-        /// Where.
-        url: String,
-        /// Why.
-        cause: String,
-    },
-    /// It took too long.
-    #[error("cannot wait for the server at {url} any longer")]
-    TimedOut {
-        /// Where.
-        url: String,
-    },
-    /// Whoever answers speaks otherwise.
-    #[error("cannot understand the server at {url}")]
-    Conversation {
-        /// Where.
-        url: String,
-    },
-    /// The server says no.
+    /// No server listens at the URL, or the connection failed.
+    #[error("failed to connect to the server at {url}: {cause}")]
+    Unreachable { url: String, cause: String },
+    /// No response within [`CALL_MAX`].
+    #[error("the server at {url} did not respond within 30 s")]
+    TimedOut { url: String },
+    /// The response is not what an Usher server sends, or the connection broke within it.
+    #[error("no valid response from {url}: connection lost, or not an Usher server")]
+    Conversation { url: String },
+    /// The server refused the request.
     #[error("refused with status {status}")]
-    Refused {
-        /// The status.
-        status: u16,
-        /// Its problem.
-        problem: Box<Problem>,
-    },
+    Refused { status: u16, problem: Box<Problem> },
 }
 
 impl Error {
-    /// Whether asking again may help.
+    /// Whether a retry may succeed.
     pub fn is_passing(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::TimedOut { .. } | Self::Conversation { .. } => true,
@@ -76,7 +60,7 @@ impl From<Error> for Stop {
         match &error {
             Error::Refused { status, problem } => Self::refused(*status, problem),
             Error::Unreachable { .. } => {
-                Self::unavailable(format!("{error}; start one with `usher up`, or say USHER_URL"))
+                Self::unavailable(format!("{error}; start one with `usher up`, or set USHER_URL"))
             }
             Error::TimedOut { .. } => Self::unavailable(error.to_string()),
             Error::Conversation { .. } => Self::failed(error.to_string()),
@@ -84,7 +68,7 @@ impl From<Error> for Stop {
     }
 }
 
-/// A server, and by which right it is asked.
+/// A server and the token to call it with.
 pub struct Client {
     url: String,
     base: String,
@@ -93,9 +77,9 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of the server at this address.
+    /// A client of the server at this URL.
     pub fn new(url: &str, token: Secret) -> Result<Self, Stop> {
-        let bad = || Stop::usage(format!("cannot use the server's URL \"{url}\""));
+        let bad = || Stop::usage(format!("server URL \"{url}\" is not http(s)://HOST[:PORT]"));
         let uri: Uri = url.parse().map_err(|_| bad())?;
         let (Some(scheme @ ("http" | "https")), Some(authority)) =
             (uri.scheme_str(), uri.authority())
@@ -111,18 +95,18 @@ impl Client {
         Ok(Self { url: url.to_owned(), base, http, token })
     }
 
-    /// Looks at something.
+    /// Reads a JSON document.
     pub async fn get(&self, path: &str) -> Result<Value, Error> {
         self.call(Method::GET, path, None, None).await
     }
 
-    /// Looks at something of a known shape.
+    /// Reads a JSON document into a type.
     pub async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
         let value = self.get(path).await?;
         serde_json::from_value(value).map_err(|_| self.confused())
     }
 
-    /// Asks for something; `null` is an answer that says nothing.
+    /// Sends a request; an empty response body is `null`.
     pub async fn call(
         &self,
         method: Method,
@@ -227,7 +211,7 @@ fn connector(roots: RootCertStore) -> Result<HttpsConnector<HttpConnector>, Stop
     Ok(HttpsConnector::from((tcp, config)))
 }
 
-/// A text as a piece of a path or a query.
+/// Percent-encodes a path segment or a query value.
 pub fn encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -246,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_has_a_scheme_a_host_a_port_and_a_base() {
+    fn a_url_has_a_scheme_a_host_and_optionally_a_port_and_a_base_path() {
         let cases = [
             ("http://127.0.0.1:7420", "http://127.0.0.1:7420"),
             ("http://localhost/base/", "http://localhost/base"),
@@ -262,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_plain_is_written_with_percent_signs() {
+    fn reserved_and_non_ascii_bytes_are_percent_encoded() {
         assert_eq!(encoded("web-1"), "web-1");
         assert_eq!(encoded("a/b c?é"), "a%2Fb%20c%3F%C3%A9");
     }

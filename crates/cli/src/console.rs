@@ -1,4 +1,4 @@
-//! What is printed: a table for people, JSON as a contract.
+//! Output: a table for people, JSON as a contract.
 
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,24 +8,22 @@ use usher_kernel::Timestamp;
 
 use crate::stop::Stop;
 
-/// In which form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Form {
-    /// A table for people.
+    /// Aligned columns
     Table,
-    /// The contract.
+    /// JSON, the same as the server's API
     Json,
 }
 
-/// Where everything is printed.
+/// Prints everything a command outputs.
 #[derive(Clone, Copy, Debug)]
 pub struct Console {
-    /// The form.
     pub form: Form,
 }
 
 impl Console {
-    /// Prints one thing: itself as JSON, or these lines.
+    /// Prints one value: as JSON, or as these lines.
     pub fn one(self, value: &Value, lines: impl FnOnce() -> String) -> Result<(), Stop> {
         match self.form {
             Form::Json => self.line(value),
@@ -33,17 +31,16 @@ impl Console {
         }
     }
 
-    /// Prints one object on one line.
+    /// Prints one value as one line of JSON.
     pub fn line(self, value: &Value) -> Result<(), Stop> {
         print(&format!("{value}\n"))
     }
 
-    /// Prints plain text.
     pub fn text(self, text: &str) -> Result<(), Stop> {
         print(text)
     }
 
-    /// Says something on the way that is not the answer.
+    /// Prints a remark that is not part of the result, in table form only.
     pub fn note(self, text: &str) {
         if self.form == Form::Table {
             eprintln!("{text}");
@@ -51,12 +48,12 @@ impl Console {
     }
 }
 
-/// Whether a person looks at the error stream.
+/// Whether the error stream is a terminal.
 pub fn is_watched() -> bool {
     std::io::stderr().is_terminal()
 }
 
-/// Columns under their heads, as wide as they must be.
+/// Columns under their headings, as wide as their widest cell.
 pub fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|it| it.chars().count());
@@ -76,7 +73,7 @@ pub fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
     out
 }
 
-/// What may be missing, as a cell.
+/// A cell; `-` if there is no text.
 pub fn cell(text: Option<&str>) -> String {
     text.filter(|it| !it.is_empty()).unwrap_or("-").to_owned()
 }
@@ -86,7 +83,7 @@ fn now() -> Timestamp {
     Timestamp::ZERO.after(since)
 }
 
-/// How long ago a time was, in its largest unit.
+/// How long ago a time was, in the largest unit that fits.
 pub fn age(time: &str) -> String {
     let Some(at) = Timestamp::from_rfc3339(time) else { return "-".to_owned() };
     let seconds = now().since(at).as_secs();
@@ -102,11 +99,11 @@ fn print(text: &str) -> Result<(), Stop> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(()),
-        // Whoever read has read enough.
+        // The reader closed the pipe, e.g. `head`.
         Err(why) if why.kind() == ErrorKind::BrokenPipe => {
             Err(Stop { code: 0, text: String::new() })
         }
-        Err(why) => Err(Stop::failed(format!("cannot print: {why}"))),
+        Err(why) => Err(Stop::failed(format!("failed to write to standard output: {why}"))),
     }
 }
 
@@ -122,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn an_age_is_told_in_its_largest_unit() {
+    fn an_age_is_written_in_its_largest_unit() {
         let ago = |seconds: i64| {
             let now = now().as_micros();
             age(&Timestamp::from_micros(now - seconds * 1_000_000).to_rfc3339())

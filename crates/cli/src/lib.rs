@@ -1,10 +1,10 @@
-//! The verbs that ask a running server.
+//! The commands that call a running server.
 //!
-//! Read in this order: [`verbs`] (what a person can type), [`session`] (how a server is found, and
-//! which resource a name means), [`client`] (calls to it), [`wait`], [`console`] (what is printed),
-//! [`stop`] (exit codes), [`environment`].
+//! Read in this order: [`verbs`] (the commands), [`session`] (how a server is found, and which
+//! resource a name resolves to), [`client`] (HTTP), [`wait`], [`console`] (output), [`stop`] (exit
+//! codes), [`environment`].
 //!
-//! **Absent on purpose**: the server and its store. What a verb knows, it was answered.
+//! **Absent on purpose**: the server and its store. A command knows only what the API returned.
 
 pub mod client;
 pub mod console;

@@ -1,4 +1,4 @@
-//! One run of a client verb: the server it found, what it prints, and whom a name means.
+//! One run of a command: the server it calls, its output, and how names resolve.
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -15,41 +15,39 @@ use crate::console::{Console, Form};
 use crate::environment::variable;
 use crate::stop::Stop;
 
-/// What every client verb takes.
+/// The flags of every command that calls a server.
 #[derive(Clone, clap::Args)]
 pub struct Basics {
-    /// Find the running server by this directory, else by `USHER_DATA_DIR`
+    /// Find the running server by this data directory, else by `USHER_DATA_DIR`
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Print in this form
+    /// Output format
     #[arg(short, long, value_name = "FORM", default_value = "table")]
     pub output: Form,
 }
 
-/// Which project is meant.
+/// The project flag.
 #[derive(Clone, clap::Args)]
 pub struct InProject {
-    /// Look in this project, else in `USHER_PROJECT`, else in each
+    /// Only in this project, else in `USHER_PROJECT`, else in all projects
     #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
 }
 
 impl InProject {
-    /// The project that is meant, if one is.
+    /// The project of the flag or of the environment.
     pub fn name(&self) -> Option<String> {
         self.project.clone().or_else(|| variable("USHER_PROJECT"))
     }
 }
 
-/// A server that was found, and a console.
+/// A server and a console.
 pub struct Session {
-    /// The server.
     pub client: Client,
-    /// The console.
     pub console: Console,
 }
 
-/// Runs a client verb to its exit code.
+/// Runs a command and returns its exit code.
 pub fn run<F>(basics: &Basics, verb: impl FnOnce(Session) -> F) -> ExitCode
 where
     F: Future<Output = Result<(), Stop>>,
@@ -61,7 +59,7 @@ where
     let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let done = match built {
         Ok(runtime) => runtime.block_on(verb(session)),
-        Err(why) => Err(Stop::failed(format!("cannot start: {why}"))),
+        Err(why) => Err(Stop::failed(format!("failed to start the async runtime: {why}"))),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -70,12 +68,12 @@ where
 }
 
 impl Session {
-    /// Finds the server: by URL and token of the environment, else by a data directory.
+    /// Finds the server by `USHER_URL` and `USHER_TOKEN`, else by the data directory.
     pub fn open(basics: &Basics, variable: impl Fn(&str) -> Option<String>) -> Result<Self, Stop> {
         let folder = || {
             let named =
                 basics.data_dir.clone().or_else(|| variable(data_dir::VARIABLE).map(PathBuf::from));
-            let nowhere = || Stop::usage("cannot guess the data directory: say --data-dir");
+            let nowhere = || Stop::usage("no data directory: give --data-dir");
             named.or_else(|| data_dir::standard(&variable)).ok_or_else(nowhere)
         };
         let url = match variable("USHER_URL") {
@@ -90,8 +88,8 @@ impl Session {
         Ok(Self { client, console: Console { form: basics.output } })
     }
 
-    /// The resource that a name or an id means. An id is exact; a name means its newest life, and
-    /// one that lives before one that does not.
+    /// Resolves a name or an id. An id is exact; a name is that of the newest resource with it, and
+    /// of one that is not deleted before one that is.
     pub async fn resource(&self, text: &str, project: Option<&str>) -> Result<Resource, Stop> {
         if is_id(text) {
             return Ok(self.client.read(&format!("/v1/resources/{text}")).await?);
@@ -102,7 +100,7 @@ impl Session {
         chosen(text, found.items)
     }
 
-    /// Everything of a listing, page by page.
+    /// All items of a listing, page by page.
     pub async fn all(&self, path: &str) -> Result<Vec<Value>, Stop> {
         let mut items = vec![];
         let mut after: Option<String> = None;
@@ -120,7 +118,7 @@ impl Session {
         }
     }
 
-    /// Prints a whole listing.
+    /// Prints a listing.
     pub fn list(
         &self,
         items: &[Value],
@@ -137,8 +135,8 @@ fn endpoint(folder: &Path) -> Result<String, Stop> {
     let read = data_dir::endpoint(folder).map_err(|_| {
         let shown = folder.display();
         Stop::unavailable(format!(
-            "cannot find a server in \"{shown}\": start one with `usher up`, \
-             or say --data-dir or USHER_URL"
+            "no server runs in \"{shown}\": start one with `usher up`, \
+             or give --data-dir or USHER_URL"
         ))
     })?;
     Ok(read.url)
@@ -148,7 +146,7 @@ fn admin_token(folder: &Path) -> Result<String, Stop> {
     let path = folder.join(data_dir::ADMIN_TOKEN);
     std::fs::read_to_string(&path).map_err(|why| {
         let shown = path.display();
-        Stop::usage(format!("cannot read the token in \"{shown}\": {why}; say USHER_TOKEN"))
+        Stop::usage(format!("failed to read the token in \"{shown}\": {why}; set USHER_TOKEN"))
     })
 }
 
@@ -160,18 +158,18 @@ fn chosen(text: &str, found: Vec<Resource>) -> Result<Resource, Stop> {
             meant.iter().map(|it| format!("  {}  {}  {}", it.project, it.id, it.phase)).collect();
         let list = lines.join("\n");
         return Err(Stop::usage(format!(
-            "cannot tell which \"{text}\" is meant: say --project or an id\n{list}"
+            "name \"{text}\" is ambiguous: give --project or an id\n{list}"
         )));
     }
-    meant.pop().ok_or_else(|| Stop::not_found(format!("cannot find resource \"{text}\"")))
+    meant.pop().ok_or_else(|| Stop::not_found(format!("no resource is named \"{text}\"")))
 }
 
-/// Whether a text is an id as the server writes it.
+/// Whether a text is a resource id.
 pub fn is_id(text: &str) -> bool {
     text.parse::<Uuid>().is_ok_and(|id| id.to_string() == text)
 }
 
-/// A text of an answer, or nothing.
+/// A string field of a response.
 pub fn field<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
     value.get(name).and_then(Value::as_str)
 }

@@ -1,40 +1,39 @@
-//! What ends a run before its end, and the exit code that says so.
+//! Why a command fails, and its exit code.
 
 use std::process::ExitCode;
 
 use usher_wire::http::Problem;
 
-/// Why a run stops.
+/// The error of a command.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Stop {
-    /// The exit code.
     pub code: u8,
-    /// What to say; nothing says nothing.
+    /// What to print; empty prints nothing.
     pub text: String,
 }
 
 impl Stop {
-    /// A resource ended Failed, or a bug.
+    /// A resource that is Failed, or a bug: exit code 1.
     pub fn failed(text: impl Into<String>) -> Self {
         Self { code: 1, text: text.into() }
     }
 
-    /// Wrong usage.
+    /// Wrong usage: exit code 2.
     pub fn usage(text: impl Into<String>) -> Self {
         Self { code: 2, text: text.into() }
     }
 
-    /// Nothing has this name.
+    /// Not found: exit code 4.
     pub fn not_found(text: impl Into<String>) -> Self {
         Self { code: 4, text: text.into() }
     }
 
-    /// Unavailable or timed out.
+    /// Unavailable or timed out: exit code 5.
     pub fn unavailable(text: impl Into<String>) -> Self {
         Self { code: 5, text: text.into() }
     }
 
-    /// What a problem of the server means here.
+    /// The exit code and the text for a problem of the server.
     pub fn refused(status: u16, problem: &Problem) -> Self {
         let code = match status {
             404 => 4,
@@ -52,7 +51,7 @@ impl Stop {
         Self { code, text }
     }
 
-    /// Says it on the error stream, and becomes the exit code.
+    /// Prints the text to the error stream and returns the exit code.
     pub fn tell(self) -> ExitCode {
         if !self.text.is_empty() {
             eprintln!("usher: {}", self.text);
@@ -72,7 +71,7 @@ mod tests {
 
     // Requirement: HC-20
     #[test]
-    fn every_status_has_its_exit_code_and_every_refusal_shows_its_code() {
+    fn every_status_has_its_exit_code_and_a_refusal_shows_its_error_code() {
         let it = problem("name_in_use", "cannot take name \"a\": it is in use");
         for (status, code) in [(400, 3), (401, 3), (404, 4), (409, 3), (422, 3), (500, 1), (503, 5)]
         {

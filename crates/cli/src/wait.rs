@@ -15,14 +15,13 @@ use crate::console::{self, Form};
 use crate::session::Session;
 use crate::stop::Stop;
 
-/// How long to wait for news before looking all the same: not every crossing is told of, and a
-/// stream can break.
+/// How long to wait for an event before reading the resource anyway: not every phase change has an
+/// event, and the stream can break.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How to wait.
 #[derive(Clone, clap::Args)]
 pub struct Waiting {
-    /// Wait until it has ended, and show its progress
+    /// Wait until it has finished, and print its progress
     #[arg(long)]
     pub wait: bool,
     /// Wait at most this long
@@ -30,7 +29,7 @@ pub struct Waiting {
     pub timeout: u64,
 }
 
-/// Waits until one of these phases; a server that does not answer for a while is waited out.
+/// Waits until one of these phases; a server that is unavailable for a while is retried.
 pub async fn until(
     session: &Session,
     first: Resource,
@@ -51,13 +50,13 @@ pub async fn until(
         }
         if Instant::now() >= end {
             shown.close();
-            let reason = resource.reason.as_deref().unwrap_or("nobody has looked yet");
+            let reason = resource.reason.as_deref().unwrap_or("not reconciled yet");
             return Err(Stop::unavailable(format!(
-                "cannot wait for \"{}\" any longer: it is {} ({reason}); ask `usher why {}`",
+                "timed out: \"{}\" is {} ({reason}); see `usher why {}`",
                 resource.name, resource.phase, resource.id
             )));
         }
-        // Nothing told by then is the other reason to look.
+        // A timeout is not an error: the resource is read either way.
         let _ = timeout(LOOK, news.next()).await;
         match session.client.read::<Resource>(&path).await {
             Ok(next) => resource = next,
@@ -70,7 +69,7 @@ pub async fn until(
     }
 }
 
-/// The stream of what is told about a resource.
+/// The event stream of a resource.
 struct News<'s> {
     session: &'s Session,
     path: String,
@@ -83,9 +82,9 @@ impl<'s> News<'s> {
         Self { session, path, open: None }
     }
 
-    /// Ends when there is a reason to look: something was told, or the stream was just opened, so
-    /// that nothing told since is missed. A stream that cannot be read gives no reason, ever; the
-    /// next call opens another.
+    /// Returns when the resource should be read: an event arrived, or the stream was just opened,
+    /// so that no event since the last read is missed. It stays pending if the stream cannot be
+    /// read; the next call opens another.
     async fn next(&mut self) {
         let Some((body, lines)) = &mut self.open else {
             if let Ok(body) = self.session.client.listen(&self.path, None).await {
@@ -107,7 +106,7 @@ impl<'s> News<'s> {
     }
 }
 
-/// What is shown of the progress.
+/// The progress on the screen.
 struct Shown {
     live: bool,
     silent: bool,
@@ -131,7 +130,7 @@ impl Shown {
         let text = line(resource, elapsed);
         if self.live {
             let mut out = std::io::stderr().lock();
-            // A crossing stays on the screen; what happens within a phase is written over.
+            // A phase change keeps its line; changes within a phase overwrite it.
             let begin = if crossed && self.open { "\n" } else { "" };
             let _ = write!(out, "{begin}\r\x1b[2K{text}");
             let _ = out.flush();

@@ -1,7 +1,7 @@
-//! Named places where a process can be made to die, as by `kill -9`.
+//! Named failpoints: places where a process can be killed, as by `kill -9`.
 //!
-//! A failpoint that is not armed costs one load. The list is closed, so that a test of crashes can
-//! ask for every place by name.
+//! A failpoint that is not armed costs one load. The list is closed, so that a crash test can
+//! iterate over it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,17 +13,14 @@ use thiserror::Error;
 
 macro_rules! failpoints {
     ($($(#[$doc:meta])* $name:ident = $word:literal,)*) => {
-        /// A place.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Failpoint {
             $($(#[$doc])* $name,)*
         }
 
         impl Failpoint {
-            /// Every place.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// The word for it.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => $word,)*
@@ -36,15 +33,15 @@ macro_rules! failpoints {
 failpoints! {
     /// The local world raised its revision and changed nothing yet.
     WorldCounted = "world-counted",
-    /// An object was written aside and does not stand under its name yet.
+    /// An object was written to a temporary file and is not renamed yet.
     ObjectStaged = "object-staged",
-    /// An object stands under its name.
+    /// An object was renamed into place.
     ObjectCreated = "object-created",
     /// An object was changed.
     ObjectWritten = "object-written",
-    /// An object is gone and is still noted.
+    /// An object was removed and its note was not.
     ObjectUnnamed = "object-unnamed",
-    /// An object is gone, and nothing of it is noted.
+    /// An object and its note were removed.
     ObjectErased = "object-erased",
     /// A process was recorded and not started.
     UnitRecorded = "unit-recorded",
@@ -52,83 +49,73 @@ failpoints! {
     BeforeSpawn = "before-spawn",
     /// A process was started.
     AfterSpawn = "after-spawn",
-    /// A process is about to be asked or made to end.
+    /// A process is about to be signalled.
     BeforeSignal = "before-signal",
-    /// A process was asked or made to end.
+    /// A process was signalled.
     AfterSignal = "after-signal",
-    /// The record of a process lost its name and is not erased yet.
+    /// The record of a process was unnamed and is not erased yet.
     UnitUnnamed = "unit-unnamed",
-    /// A step is about to do its verb.
+    /// A step is about to apply its effect.
     BeforeEffect = "before-effect",
-    /// A step did its verb and wrote nothing yet.
+    /// A step applied its effect and wrote nothing yet.
     AfterEffect = "after-effect",
-    /// A step is about to write what it decided.
+    /// A step is about to commit.
     BeforeCommit = "before-commit",
-    /// A step wrote what it decided.
+    /// A step committed.
     AfterCommit = "after-commit",
-    /// A step is over and its lease is not given back yet.
+    /// A step finished and its lease is not released yet.
     BeforeRelease = "before-release",
     /// A declaration is about to be written.
     BeforeAccept = "before-accept",
-    /// A declaration was written and not answered.
+    /// A declaration was written and the client has no response.
     AfterAccept = "after-accept",
-    /// An order about a resource is about to be written.
+    /// A command about a resource is about to be written.
     BeforeOrder = "before-order",
-    /// An order was written and not answered.
+    /// A command was written and the client has no response.
     AfterOrder = "after-order",
     /// A bootstrap token is about to be redeemed.
     BeforeRedeem = "before-redeem",
-    /// A bootstrap token was redeemed and the node does not know.
+    /// A bootstrap token was redeemed and the node has no response.
     AfterRedeem = "after-redeem",
-    /// A node is about to be moved one step on its way out.
+    /// A drain is about to advance one stage.
     BeforeDrain = "before-drain",
-    /// A node was moved one step on its way out.
+    /// A drain advanced one stage.
     AfterDrain = "after-drain",
-    /// A provider is about to write entries of its journal.
+    /// A provider is about to append to its journal.
     BeforeAppend = "provider-before-append",
-    /// Entries of a journal are written and not yet durable.
+    /// Journal entries are written and not yet durable.
     BeforeSync = "provider-before-sync",
-    /// Entries of a journal are durable and not acknowledged yet.
+    /// Journal entries are durable and not acknowledged yet.
     AfterSync = "provider-after-sync",
-    /// A snapshot of a journal is written aside and has no name yet.
+    /// A journal snapshot is written to a temporary file and is not renamed yet.
     SnapshotStaged = "provider-snapshot-staged",
-    /// A snapshot of a journal has its name.
+    /// A journal snapshot was renamed into place.
     SnapshotNamed = "provider-snapshot-named",
-    /// A provider is about to ask its substrate.
+    /// A provider is about to call its backend.
     BeforeVerb = "provider-before-verb",
-    /// The substrate answered a provider, and nothing is written.
+    /// The backend returned, and nothing is written.
     AfterVerb = "provider-after-verb",
-    /// The end of a verb was recorded and is not durable yet.
+    /// The end of a command was recorded and is not durable yet.
     VerbEnded = "provider-verb-ended",
 }
 
-/// Why a text arms nothing.
+/// Why a failpoint is not armed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadFailpoint {
-    /// No such place.
-    #[error("cannot arm failpoint \"{text}\": there is none of that name")]
-    Unknown {
-        /// The offending text.
-        text: String,
-    },
-    /// Not a number above zero.
-    #[error("cannot arm failpoint \"{text}\": the passing is not a number from 1")]
-    Passing {
-        /// The offending text.
-        text: String,
-    },
+    /// No such failpoint.
+    #[error("unknown failpoint \"{text}\": `usher failpoints` lists them")]
+    Unknown { text: String },
+    /// The passing is not a number from 1.
+    #[error("failpoint \"{text}\" is not NAME or NAME:n with n from 1")]
+    Passing { text: String },
     /// One is armed already.
-    #[error("cannot arm failpoint \"{text}\": one is armed already")]
-    Armed {
-        /// The offending text.
-        text: String,
-    },
+    #[error("failpoint \"{text}\" is not armed: another one is")]
+    Armed { text: String },
 }
 
-/// A place, and the passing at which the process dies there.
+/// A failpoint, and the passing at which the process dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// The place.
     pub point: Failpoint,
     /// Which passing, from one.
     pub passing: u32,
@@ -138,11 +125,11 @@ static ARMED: OnceLock<Order> = OnceLock::new();
 static PASSED: AtomicU32 = AtomicU32::new(0);
 
 impl Failpoint {
-    /// Passes the place; the process ends here if this is the passing that was ordered.
+    /// Passes the failpoint; the process dies if this is the armed passing.
     pub fn pass(self) {
         let Some(order) = ARMED.get().filter(|it| it.point == self) else { return };
         if PASSED.fetch_add(1, Ordering::SeqCst) + 1 == order.passing {
-            // Nothing is cleaned up: that is what is tested.
+            // No cleanup: that is what is tested.
             let _ = kill_process(getpid(), Signal::KILL);
             std::process::abort();
         }
@@ -168,7 +155,7 @@ impl FromStr for Order {
     }
 }
 
-/// Arms the one failpoint of this process: `NAME` or `NAME:n`.
+/// Arms the only failpoint of this process: `NAME` or `NAME:n`.
 pub fn arm(text: &str) -> Result<Order, BadFailpoint> {
     let order = text.parse()?;
     ARMED.set(order).map_err(|_| BadFailpoint::Armed { text: text.to_owned() })?;
@@ -180,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_order_names_a_place_and_a_passing() {
+    fn a_failpoint_is_parsed_with_and_without_a_passing() {
         for point in Failpoint::ALL.iter().copied() {
             assert_eq!(point.as_str().parse(), Ok(Order { point, passing: 1 }));
             assert_eq!(format!("{point}:3").parse(), Ok(Order { point, passing: 3 }));
@@ -188,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_place_or_no_passing_is_refused() {
+    fn an_unknown_failpoint_or_an_invalid_passing_is_refused() {
         let unknown = |text: &str| BadFailpoint::Unknown { text: text.to_owned() };
         let passing = |text: &str| BadFailpoint::Passing { text: text.to_owned() };
         let cases = [
@@ -207,7 +194,7 @@ mod tests {
 
     // Requirement: LW-12
     #[test]
-    fn every_place_has_its_own_word() {
+    fn every_failpoint_has_its_own_name() {
         let words = Failpoint::ALL.iter().map(|it| it.as_str());
         let words: std::collections::BTreeSet<_> = words.collect();
         assert_eq!(words.len(), Failpoint::ALL.len());

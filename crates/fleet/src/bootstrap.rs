@@ -1,19 +1,19 @@
-//! What a machine is given when it joins a cluster.
+//! The bootstrap data of a machine that joins a cluster.
 
 use async_trait::async_trait;
 use usher_domain::fleet::aggregate::Machine;
 use usher_domain::fleet::ident::ClusterId;
 use usher_kernel::Trouble;
 
-/// Makes what a machine needs to join. It may hold secrets: it is made when it is sent, and is
-/// neither kept nor told.
+/// Creates the bootstrap data of a machine. It may hold secrets: it is created when it is sent, and
+/// is neither stored nor logged.
 #[async_trait]
 pub trait Bootstrap: Send + Sync + 'static {
-    /// What this machine needs to join this cluster.
+    /// The bootstrap data of this machine for this cluster.
     async fn blob(&self, machine: &Machine, cluster: &ClusterId) -> Result<Vec<u8>, Trouble>;
 }
 
-/// Clusters whose machines join without being given anything.
+/// Clusters whose machines join without bootstrap data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nothing;
 

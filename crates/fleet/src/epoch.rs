@@ -1,8 +1,8 @@
-//! One epoch of a shard: the lease it rests on, and all that its parts share.
+//! One epoch of a shard: its lease, and the state that its tasks share.
 //!
 //! **Invariants**
-//! - Nothing is ordered, written or taken away once the lease may have ended.
-//! - No lock is held while something is waited for.
+//! - No command is sent and no row is written once the lease may have expired.
+//! - No lock is held across an await.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,57 +22,50 @@ use super::memory::Memory;
 use super::provider::Provider;
 use super::tally::Tally;
 
-/// The figures of a shard.
+/// The configuration of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figures {
-    /// The machines' life.
     pub life: Life,
     /// How long idle machines are kept.
     pub windows: Windows,
-    /// The figures of a plan.
     pub plan: PlanFigures,
-    /// What too small a list is.
+    /// Which list counts as too small to be believed.
     pub rail: Rail,
-    /// Whether plans are acted upon, as far as the settings say.
+    /// Whether plans are executed, as configured.
     pub switch: Switch,
-    /// The most steps at a time.
+    /// The most concurrent steps.
     pub steps_max: usize,
-    /// How long one step may take.
+    /// The timeout of one step.
     pub step_deadline: Duration,
-    /// How often machines are listed and a plan is made although nothing was heard.
+    /// Interval of lists and plans without any change.
     pub cycle: Duration,
-    /// How often what changed is listed while machines are on their way.
+    /// Interval of lists of changes while machines are in transition.
     pub passing: Duration,
-    /// How often everything is listed, and not only what changed.
+    /// Interval of full lists.
     pub full_list: Duration,
-    /// How long the lease runs.
+    /// Duration of the lease.
     pub lease: Duration,
-    /// How long a verb may be on its way after nobody waits for its answer any more.
+    /// How long a request may still arrive after its caller stopped waiting for the response.
     pub request_bound: Duration,
-    /// How soon what failed is tried again.
+    /// The back-off of failed steps.
     pub pace: Pace,
 }
 
-/// All that the parts of one epoch share.
+/// The state that the tasks of one epoch share.
 pub struct Epoch {
-    /// The store.
     pub store: Arc<Store>,
-    /// The provider.
     pub provider: Provider,
-    /// What machines are given when they join.
     pub bootstrap: Arc<dyn Bootstrap>,
-    /// The figures.
     pub figures: Figures,
-    /// What is counted.
     pub tally: Arc<Tally>,
     memory: Mutex<Memory>,
     lease: Mutex<Held>,
     is_paused: AtomicBool,
-    /// Somebody became due.
+    /// A machine became due.
     pub stirred: Notify,
-    /// A plan is worth making.
+    /// A plan is due.
     pub replan: Notify,
-    /// A list is worth asking for.
+    /// A list is due.
     pub relist: Notify,
     /// The lease was lost.
     pub lost: Notify,
@@ -82,14 +75,14 @@ pub struct Epoch {
 #[derive(Debug)]
 struct Held {
     lease: ShardLease,
-    /// The store's time, and when that was.
+    /// The store's time, and when it was read.
     clock: (Timestamp, Instant),
-    /// Until when nobody else can have acquired the shard.
+    /// Until when no other process can have acquired the shard.
     until: Instant,
 }
 
 impl Epoch {
-    /// An epoch that began with a lease which was asked for at `asked`.
+    /// An epoch that starts with a lease requested at `asked`.
     pub fn new(
         (store, provider, bootstrap): (Arc<Store>, Provider, Arc<dyn Bootstrap>),
         figures: Figures,
@@ -115,7 +108,7 @@ impl Epoch {
         }
     }
 
-    /// What is remembered. It is held for as long as something is looked up or noted.
+    /// The memory; the lock is held while it is read or written.
     pub fn memory(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -126,34 +119,34 @@ impl Epoch {
         at.after(begun.elapsed())
     }
 
-    /// When a time of the store is, by this process's own clock.
+    /// A store time as an instant of this process's clock.
     pub fn instant(&self, at: Timestamp) -> Instant {
         let (now, begun) = self.held().clock;
         begun + at.since(now)
     }
 
-    /// By what right something is written.
+    /// The lease that fences every write.
     pub fn lease(&self) -> ShardLease {
         self.held().lease.clone()
     }
 
-    /// Whether nobody else can have acquired the shard yet.
+    /// Whether no other process can have acquired the shard yet.
     pub fn is_ours(&self) -> bool {
         Instant::now() < self.held().until
     }
 
-    /// Whether somebody paused the shard.
+    /// Whether an operator paused the shard.
     pub fn is_paused(&self) -> bool {
         self.is_paused.load(Ordering::Relaxed)
     }
 
-    /// Somebody paused the shard, or let it go on.
+    /// Records that an operator paused or resumed the shard.
     pub fn set_paused(&self, paused: bool) {
         self.is_paused.store(paused, Ordering::Relaxed);
     }
 
-    /// Renews the lease until it is lost. A store that does not answer is asked again: whether the
-    /// lease holds is known only once it does.
+    /// Renews the lease until it is lost. An unavailable store is retried: only its response tells
+    /// whether the lease holds.
     pub async fn keep(&self) {
         loop {
             tokio::time::sleep(self.figures.lease / 3).await;
@@ -174,7 +167,7 @@ impl Epoch {
                 }
                 Err(error) => {
                     let error = usher_wire::chain(&error);
-                    tracing::warn!(error, "cannot renew the lease of the shard");
+                    tracing::warn!(error, "failed to renew the shard lease");
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! The shard that drives machines for real.
+//! The shard controller of machines.
 //!
 //! ```text
 //!   provider ──lists──▶ lister ─┐                       ┌─▶ pool: one step per machine ─▶ provider
@@ -6,10 +6,10 @@
 //!                                                       └◀ writer ◀┘ what was decided, together
 //! ```
 //!
-//! Read in this order: [`shard`] (leases and epochs), [`epoch`] (what its parts share), [`memory`]
-//! and [`lists`] (what is remembered, and how a list is taken in), [`step`] and [`pool`] (one
-//! machine, and many), [`lister`], [`planner`], [`writer`], [`provider`] and [`record`] (the wire),
-//! [`bootstrap`] (what machines are given), [`tally`].
+//! Read in this order: [`shard`] (leases and epochs), [`epoch`] (shared state), [`memory`] and
+//! [`lists`] (the cache, and how a list is applied to it), [`step`] and [`pool`] (one machine, and
+//! many), [`lister`], [`planner`], [`writer`], [`provider`] and [`record`] (the wire),
+//! [`bootstrap`] (bootstrap data of machines), [`tally`] (metrics).
 
 pub mod bootstrap;
 pub mod epoch;

@@ -1,8 +1,8 @@
-//! Lists the machines of a provider: everything now and then, else what changed.
+//! Lists the machines of a provider: full lists periodically, changes otherwise.
 //!
 //! **Invariants**
-//! - A list goes on where the one before ended only if nothing of that one was lost: every record
-//!   was handed to its machine, became a row, or is asked for by name.
+//! - A list continues where the previous one ended only if no record of that one was lost: every
+//!   record was delivered to its machine, became a row, or is read by id.
 //! - A list that is not believed is followed by a full one.
 
 use std::collections::BTreeSet;
@@ -24,32 +24,32 @@ use super::tally::Done;
 use crate::shard::stopped;
 use usher_wire::chain;
 
-/// How many machines are taken over in one transaction.
+/// The most machines adopted in one transaction.
 const TOGETHER: usize = 500;
-/// How many machines whose records could not be read are asked for after one list.
+/// The most machines with undecodable records that are read by id after one list.
 const ASKED_MAX: usize = 100;
 
-/// Lists for one epoch.
+/// The lister of one epoch.
 pub struct Lister {
     epoch: Arc<Epoch>,
-    /// Where the next list goes on; empty if it begins anew.
+    /// Where the next list continues; empty for a full one.
     revision: Bytes,
-    /// When everything is listed again.
+    /// When the next full list is due.
     full_at: Instant,
-    /// Machines without a row whose records could not be read.
+    /// Machines without a row whose records could not be decoded.
     unread: BTreeSet<MachineId>,
     /// Machines whose rows belong to another shard.
     foreign: BTreeSet<MachineId>,
 }
 
-/// Why a list brought nothing.
+/// Why a list failed.
 enum Failed {
     Provider(Failure),
     Store(Error),
 }
 
 impl Lister {
-    /// A lister that knows nothing yet.
+    /// A lister without a cursor.
     pub fn new(epoch: Arc<Epoch>) -> Self {
         Self {
             epoch,
@@ -80,11 +80,11 @@ impl Lister {
                     Ok(()) => {}
                     Err(Failed::Provider(Failure { class, text, .. })) => {
                         self.epoch.tally.count(Done::Unanswered);
-                        tracing::warn!(%class, error = text, "cannot list machines");
+                        tracing::warn!(%class, error = text, "failed to list machines");
                     }
                     Err(Failed::Store(error)) => {
                         self.begin_anew();
-                        tracing::warn!(error = %chain(&error), "cannot keep what was listed");
+                        tracing::warn!(error = %chain(&error), "failed to store listed machines");
                     }
                 },
             }
@@ -94,13 +94,13 @@ impl Lister {
         }
     }
 
-    /// How long until the next list: whoever is on its way is not kept waiting.
+    /// Time to the next list: shorter while machines are in transition.
     fn pause(&self) -> Duration {
         let is_passing = self.epoch.memory().passing() > 0;
         if is_passing { self.epoch.figures.passing } else { self.epoch.figures.cycle }
     }
 
-    /// One list, and all that follows from it.
+    /// One list, and everything that follows from it.
     async fn list(&mut self) -> Result<(), Failed> {
         let begun = Instant::now();
         let is_full = self.revision.is_empty() || begun >= self.full_at;
@@ -118,7 +118,7 @@ impl Lister {
         self.epoch.stirred.notify_one();
         self.tell(&taken, scope);
         if scope == Scope::Full {
-            // Whoever was another shard's may be nobody's by now.
+            // A machine of another shard may have been released by now.
             self.foreign.clear();
         }
         let lossy = taken.is_lossy;
@@ -150,17 +150,17 @@ impl Lister {
         match taken.credence {
             Some(Credence::Whole) | None => {}
             Some(credence @ (Credence::Cut | Credence::TooSmall)) => {
-                tracing::warn!(%credence, "the list of machines is not believed: nobody is gone");
+                tracing::warn!(%credence, "machine list not believed: no machine counts as gone");
             }
         }
         if !taken.refused.is_empty() {
             let first = taken.refused.first().map(super::lists::Wrong::as_str);
             let count = taken.refused.len();
-            tracing::warn!(count, first, scope = scope.as_str(), "records were refused");
+            tracing::warn!(count, first, scope = scope.as_str(), "machine records refused");
         }
     }
 
-    /// Takes over machines that no row of ours knows.
+    /// Adopts machines without a row.
     async fn take_over(&mut self, new: Vec<Report>) -> Result<(), Error> {
         let new: Vec<Report> =
             new.into_iter().filter(|it| !self.foreign.contains(it.id())).collect();
@@ -188,7 +188,7 @@ impl Lister {
         Ok(())
     }
 
-    /// Asks for machines by name whose records could not be read, until they can.
+    /// Reads machines by id whose records could not be decoded, until they can.
     async fn ask_for_unread(&mut self) -> Result<(), Failed> {
         let asked: Vec<MachineId> = self.unread.iter().take(ASKED_MAX).cloned().collect();
         for id in asked {

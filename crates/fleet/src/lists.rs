@@ -1,4 +1,4 @@
-//! How a list is taken in: who is spoken to, who is new, who is missing, and how far it counts.
+//! How a list is applied: which machines are notified, new or missing, and how far it is believed.
 
 use std::collections::BTreeSet;
 
@@ -15,29 +15,29 @@ use usher_kernel::Timestamp;
 use super::memory::{Heard, Memory, Message};
 use super::record::{Entry, Mark};
 
-/// What a list is asked for.
+/// What a list covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Everything.
+    /// All machines.
     Full,
-    /// What changed since the last one.
+    /// Machines that changed since the last list.
     Delta,
 }
 
-/// What must be done about a list once it was taken in.
+/// What remains to be done about a list.
 #[derive(Debug, Default)]
 pub struct Taken {
-    /// How far its absences count; of a list of changes nobody is missing.
+    /// How far its absences count; a list of changes has no absences.
     pub credence: Option<Credence>,
-    /// Machines that no row of ours knows.
+    /// Machines without a row.
     pub new: Vec<Report>,
-    /// Machines that no row of ours knows and whose records cannot be read: asked for later.
+    /// Machines without a row whose records cannot be decoded: read by id later.
     pub unread: BTreeSet<MachineId>,
     /// What was wrong with records.
     pub refused: Vec<Wrong>,
-    /// Whether somebody's record was lost: then the next list must not begin behind this one.
+    /// Whether a record was lost: then the next list must not continue after this one.
     pub is_lossy: bool,
-    /// How many machines were spoken to.
+    /// How many machines were notified.
     pub told: usize,
 }
 
@@ -48,12 +48,11 @@ pub enum Wrong {
     Undecodable,
     /// The same list had it before.
     Repeated,
-    /// Its parts disagree, or its offer cannot be read.
+    /// Its fields disagree, or its offer cannot be parsed.
     Refused(Refusal),
 }
 
 impl Scope {
-    /// The word for it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -63,7 +62,6 @@ impl Scope {
 }
 
 impl Wrong {
-    /// The word for it.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Undecodable => "undecodable",
@@ -73,12 +71,11 @@ impl Wrong {
     }
 }
 
-/// A record that was read, before anybody was spoken to.
+/// A parsed record, before any machine was notified.
 #[derive(Debug)]
 pub struct Reading {
-    /// Whose it is, if that can be said.
+    /// The machine that it names, if it names one.
     named: Option<Named>,
-    /// What is wrong with it.
     wrong: Option<Wrong>,
 }
 
@@ -89,7 +86,7 @@ struct Named {
     report: Option<(Report, Mark)>,
 }
 
-/// Reads the records of a list: all of the work that needs no memory.
+/// Parses the records of a list: the part that needs no memory.
 pub fn read(entries: Vec<Entry>) -> Vec<Reading> {
     entries.into_iter().map(read_one).collect()
 }
@@ -119,7 +116,7 @@ fn read_one(entry: Entry) -> Reading {
 }
 
 impl Memory {
-    /// Takes in a list that began when `stamp` was made.
+    /// Applies a list that began when `stamp` was made.
     pub fn take_in(
         &mut self,
         readings: Vec<Reading>,
@@ -170,7 +167,7 @@ impl Memory {
         taken
     }
 
-    /// Speaks to a machine if a record of it says something new; whether it does.
+    /// Notifies a machine if a record of it has news; whether it does.
     fn speak_to(
         &mut self,
         slot: Slot,
@@ -186,7 +183,7 @@ impl Memory {
         true
     }
 
-    /// Notes how far a full list counts, and lets those that it lacks be asked for; how many.
+    /// Records how far a full list is believed, and makes missing machines due; how many.
     fn weigh(
         &mut self,
         credence: Credence,

@@ -1,4 +1,4 @@
-//! Plans when something changed, and writes aims into rows whose versions still hold.
+//! Plans after changes, and writes aims into rows whose versions still hold.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,21 +17,21 @@ use super::tally::Done;
 use crate::shard::stopped;
 use usher_wire::chain;
 
-/// What comes within this time is planned upon together.
+/// Changes within this time share one plan.
 const TOGETHER: Duration = Duration::from_millis(50);
-/// How many machines are read or written at a time.
+/// Machines read or written per statement.
 const BATCH: u32 = 500;
 
-/// Plans for one epoch.
+/// The planner of one epoch.
 pub struct Planner {
     epoch: Arc<Epoch>,
-    /// How often each cluster was heard when its demand was last read.
+    /// The demand version of each cluster at the last read.
     heard: BTreeMap<ClusterId, Version>,
     switch: Switch,
 }
 
 impl Planner {
-    /// A planner that has heard nobody yet.
+    /// A planner that has read no demand yet.
     pub fn new(epoch: Arc<Epoch>) -> Self {
         Self { epoch, heard: BTreeMap::new(), switch: Switch::Paused }
     }
@@ -39,7 +39,7 @@ impl Planner {
     /// Plans until the epoch ends.
     pub async fn run(mut self, mut ended: watch::Receiver<bool>) {
         let mut due = self.epoch.store.due();
-        // Where other processes write, too, nobody is told of that.
+        // Writes of other processes cause no notification: the store is polled.
         let cycle = self.epoch.figures.cycle;
         let pause = self.epoch.store.log_poll().map_or(cycle, |it| it.min(cycle));
         let mut next = Instant::now();
@@ -61,19 +61,19 @@ impl Planner {
         }
     }
 
-    /// Hears what others wrote, and plans if something changed or became due.
+    /// Reads what other processes wrote, and plans if something changed or became due.
     async fn cycle(&mut self) {
         let heard = self.hear().await;
         if let Err(error) = &heard {
-            tracing::warn!(error = %chain(error), "cannot read what the fleet is to do");
+            tracing::warn!(error = %chain(error), "failed to read fleet demand");
         }
         let (is_up, is_ours) = (heard.is_ok(), self.epoch.is_ours());
         let Some((plan, took, now)) = self.plan(is_up && is_ours) else { return };
         self.epoch.tally.planned(&plan.report, took);
         if let Err(error) = self.write(&plan.aims, now).await {
-            // The next plan finds the same.
+            // The next plan finds the same aims.
             self.epoch.replan.notify_one();
-            tracing::warn!(error = %chain(&error), "cannot write aims");
+            tracing::warn!(error = %chain(&error), "failed to write machine aims");
         }
         let memory = self.epoch.memory();
         self.epoch.tally.stands(memory.phases(), memory.load(now));
@@ -81,7 +81,7 @@ impl Planner {
         self.epoch.tally.holds(epoch, self.epoch.is_paused(), believed);
     }
 
-    /// Reads rows and demand that others wrote, and whether the shard is paused.
+    /// Reads rows and demand that other processes wrote, and whether the shard is paused.
     async fn hear(&mut self) -> Result<(), Error> {
         let shard = self.epoch.lease().shard;
         let state = self.epoch.store.shard(shard.clone()).await?;
@@ -112,7 +112,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Notes and wakes machines that somebody else wrote.
+    /// Records and wakes machines that other processes wrote.
     async fn hear_machines(&self) -> Result<(), Error> {
         let shard = self.epoch.lease().shard;
         loop {
@@ -137,7 +137,7 @@ impl Planner {
         }
     }
 
-    /// A plan, if one is worth making.
+    /// A plan, if one is due.
     fn plan(&self, store_up: bool) -> Option<(Plan, Duration, Timestamp)> {
         let now = self.epoch.now();
         let mut memory = self.epoch.memory();
@@ -156,7 +156,7 @@ impl Planner {
         Some((made, begun.elapsed(), now))
     }
 
-    /// Writes aims, each if its row has not moved since it was planned upon.
+    /// Writes aims, each if its row has not changed since the plan.
     async fn write(&self, aims: &[Aim], now: Timestamp) -> Result<(), Error> {
         for aims in aims.chunks(BATCH as usize) {
             let mut writes = vec![];
@@ -213,7 +213,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Reads a row again that moved; the next plan is made upon that.
+    /// Reads a changed row again; the next plan uses it.
     async fn moved(&self, id: MachineLifeId) -> Result<(), Error> {
         self.epoch.tally.count(Done::AimsMoved);
         let StoredMachine { id, record } = self.epoch.store.machine(id).await?;

@@ -1,4 +1,4 @@
-//! Steps machines that are due: so many at a time, each alone, each with a deadline.
+//! Runs steps of due machines: a bounded number, one per machine, each with a deadline.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::tally::Done;
 use super::writer::Writer;
 use crate::shard::stopped;
 
-/// When a machine is looked at again, and whether its step came to its end.
+/// When a machine is requeued, and whether its step finished.
 type Rest = (Option<Timestamp>, bool);
 
 /// The steps of one epoch.
@@ -24,21 +24,21 @@ pub struct Pool {
     epoch: Arc<Epoch>,
     writer: Writer,
     running: JoinSet<Rest>,
-    /// Whose step a task is, for one that panics.
+    /// The machine of a task, for one that panics.
     slots: HashMap<Id, Slot>,
 }
 
 impl Pool {
-    /// A pool that hands in what it decides.
+    /// A pool that commits through this writer.
     pub fn new(epoch: Arc<Epoch>, writer: Writer) -> Self {
         Self { epoch, writer, running: JoinSet::new(), slots: HashMap::new() }
     }
 
-    /// Steps until the epoch ends; then no step runs any more.
+    /// Runs steps until the epoch ends; then waits for the running ones.
     pub async fn run(mut self, mut ended: watch::Receiver<bool>) {
         while !*ended.borrow() {
             self.claim();
-            // Without a lease or without room nobody is begun, however due; both are told of.
+            // Without a lease or a free permit no step starts, however due; both notify this loop.
             let may_begin = self.has_room() && self.epoch.is_ours();
             let next = self.epoch.memory().next_due().filter(|_| may_begin);
             let next = next.map(|at| self.epoch.instant(at));
@@ -52,7 +52,7 @@ impl Pool {
                 () = until(next) => {}
             }
         }
-        // Each has a deadline of its own.
+        // Each has its own deadline.
         while let Some(done) = self.running.join_next_with_id().await {
             self.end(done);
         }
@@ -62,7 +62,7 @@ impl Pool {
         self.running.len() < self.epoch.figures.steps_max
     }
 
-    /// Begins what is due as far as there is room. Without a lease nothing is begun.
+    /// Starts steps of due machines up to the limit. Without a lease none starts.
     fn claim(&mut self) {
         while let Some(done) = self.running.try_join_next_with_id() {
             self.end(done);
@@ -88,7 +88,7 @@ impl Pool {
                 Err(Stopped { stage: Stage::Observe, trouble: Trouble::unavailable(what) })
             });
             if let Err(Stopped { stage, trouble }) = &done {
-                tracing::debug!(slot = slot.0, %stage, %trouble, "a step met trouble");
+                tracing::debug!(slot = slot.0, %stage, %trouble, "machine step failed");
             }
             rest_of(&done, (&epoch, turn.attempts))
         });
@@ -100,7 +100,7 @@ impl Pool {
             Ok((id, rest)) => (id, rest),
             Err(why) => {
                 self.epoch.tally.count(Done::Panicked);
-                tracing::error!(error = %why, "a step of a machine panicked: this is a bug");
+                tracing::error!(error = %why, "machine step panicked: this is a bug");
                 let later = self.epoch.now().after(self.epoch.figures.pace.max);
                 (why.id(), (Some(later), false))
             }

@@ -3,7 +3,7 @@
 //! **Invariants**
 //! - Every call has a deadline.
 //! - One record that cannot be decoded fails no list.
-//! - No error is read as an answer: a machine is absent only if the provider says so.
+//! - No error is read as a response: a machine is absent only if the provider says so.
 
 use std::time::Duration;
 
@@ -22,19 +22,18 @@ use usher_wire::fleet::{
 
 use super::record::{self, Entry};
 
-/// The longest text of a provider's error that is told.
+/// The longest error text of a provider that is logged.
 const TEXT_MAX: usize = 200;
 
-/// How long calls may take.
+/// Timeouts of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// A verb, and a question about one machine.
+    /// A command, or a read of one machine.
     pub call: Duration,
     /// A list.
     pub list: Duration,
 }
 
-/// A provider, by its connection.
 #[derive(Clone, Debug)]
 pub struct Provider {
     name: String,
@@ -44,23 +43,20 @@ pub struct Provider {
     patience: Patience,
 }
 
-/// Why a provider gave no answer that counts.
+/// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What it means.
     pub class: ErrorClass,
-    /// Whether nothing was answered in time.
+    /// Whether the call timed out.
     pub too_slow: bool,
-    /// What it said, shortened.
+    /// Its error text, shortened.
     pub text: String,
 }
 
-/// What a list brought.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listed {
-    /// Its records.
     pub entries: Vec<Entry>,
-    /// Where the next one can go on; empty if the provider does not say.
+    /// Where the next list can continue; empty if the provider does not say.
     pub revision: Bytes,
 }
 
@@ -74,18 +70,16 @@ struct Envelope {
 }
 
 impl Provider {
-    /// A provider behind a connection.
     pub fn new(name: String, shard: ShardId, channel: Channel, patience: Patience) -> Self {
         let client = client(channel.clone());
         Self { name, shard, channel, client, patience }
     }
 
-    /// What it is called.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Sends a verb; the machine as it was when the verb was accepted, if that was told.
+    /// Sends a command; the machine when the command was accepted, if the response has it.
     pub async fn send(&self, effect: &Effect, blob: Vec<u8>) -> Result<Option<Raw>, Failure> {
         let mut client = self.client.clone();
         let machine_id = effect.machine.to_string();
@@ -133,7 +127,7 @@ impl Provider {
         Ok(answer.machine.map(record::raw))
     }
 
-    /// Asks for one machine; nothing if the provider says that there is none.
+    /// Reads one machine; `None` if the provider says that there is none.
     pub async fn get(&self, id: &MachineId) -> Result<Option<Raw>, Failure> {
         let asked = self.request(MachineRef { id: id.to_string() });
         match self.client.clone().get(asked).await {
@@ -143,7 +137,7 @@ impl Provider {
         }
     }
 
-    /// Asks for all machines, or for those that changed since a list.
+    /// Lists all machines, or those that changed since a list.
     pub async fn list(&self, since_revision: Bytes) -> Result<Listed, Failure> {
         let filter = ListFilter { states: vec![], max_results: 0, since_revision };
         let mut asked = Request::new(filter);
@@ -175,7 +169,7 @@ fn signed(number: u64) -> i64 {
 
 fn failure(status: &Status) -> Failure {
     let code = status.code();
-    // A deadline of ours ends a call as cancelled, one of theirs as exceeded.
+    // A timeout on our side ends a call as cancelled, one of the provider as exceeded.
     let too_slow = matches!(code, Code::DeadlineExceeded | Code::Cancelled);
     let text = status.message().chars().take(TEXT_MAX).collect();
     Failure { class: ErrorClass::of_status(i32::from(code)), too_slow, text }

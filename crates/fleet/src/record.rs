@@ -1,8 +1,8 @@
-//! A provider's record as the domain reads it, and as it is compared with a row.
+//! A provider's record as the domain reads it, and how it is compared with a row.
 //!
-//! What stands on the wire is judged by [`Report::read`] alone. A record that cannot even be
-//! decoded still has an id in most cases; then it is a record whose parts disagree, and the list
-//! around it is as good as before.
+//! [`Report::read`] alone validates a record. One that cannot be decoded still has an id in most
+//! cases; then it counts as inconsistent, and the list around it stays
+//! valid.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -22,22 +22,21 @@ struct Stump {
     id: Vec<u8>,
 }
 
-/// A record of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Entry {
-    /// It could be decoded.
+    /// It was decoded.
     Whole(Box<Raw>),
-    /// It could not, but for its id.
+    /// Only its id was decoded.
     Broken(MachineId),
-    /// Nobody knows whose record it was.
+    /// Nothing was decoded: its machine is unknown.
     Lost,
 }
 
-/// All that decides whether a record says something new of a row, in one number.
+/// A digest of everything that decides whether a record has news of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mark(u64);
 
-/// A record as the domain reads it.
+/// Converts a record for the domain.
 pub fn raw(machine: fleet::Machine) -> Raw {
     let amounts = |it: Option<fleet::Resources>| it.map(|it| it.resources).unwrap_or_default();
     Raw {
@@ -71,10 +70,9 @@ pub fn decode(bytes: &[u8]) -> Entry {
 }
 
 impl Mark {
-    /// The mark of nothing.
+    /// The digest of no row.
     pub const NONE: Self = Self(0);
 
-    /// The mark of a row as it stands.
     pub fn of_row(machine: &Machine) -> Self {
         let (state, offer) = (machine.state(), &machine.fields().offer);
         let cluster = state.binding().map(|it| &it.cluster);
@@ -82,7 +80,6 @@ impl Mark {
         Self::of(machine.phase(), cluster, state.host(), offer)
     }
 
-    /// The mark of a record.
     pub fn of_report(report: &Report) -> Self {
         Self::of(report.phase(), report.cluster(), report.host(), report.offer().ok())
     }
@@ -93,7 +90,7 @@ impl Mark {
         host: Option<&Host>,
         offer: Option<&Offer>,
     ) -> Self {
-        // A host that is on its way out may be told or not.
+        // A provider may or may not report the host of a machine in deletion.
         let host = host.filter(|_| phase != Phase::Deleting);
         let mut hasher = DefaultHasher::new();
         (phase as u8).hash(&mut hasher);
@@ -112,7 +109,7 @@ impl Mark {
     }
 }
 
-/// Whether any record of this machine is worth a step, also one that says nothing new.
+/// Whether any record of this machine is worth a step, also one without news.
 pub fn is_open(machine: &Machine) -> bool {
     machine.fields().order != Order::None || machine.fields().disputed.is_some()
 }
@@ -144,11 +141,11 @@ mod tests {
 
     // Requirement: F-63
     #[test]
-    fn a_record_with_one_bad_text_is_still_somebodys() {
+    fn a_record_with_one_invalid_string_still_has_its_id() {
         let whole = machine().encode_to_vec();
         assert_eq!(decode(&whole), Entry::Whole(Box::new(raw(machine()))));
         let broken: Vec<u8> = [&whole[..], &[0x2a, 1, 0xff]].concat();
-        assert_eq!(decode(&broken), Entry::Broken("m".parse().unwrap()), "its zone is no text");
+        assert_eq!(decode(&broken), Entry::Broken("m".parse().unwrap()), "its zone is not UTF-8");
         let bad_id = [0x0a, 2, 0xff, 0xfe];
         assert_eq!(decode(&bad_id), Entry::Lost);
         assert_eq!(decode(&[0xff; 9]), Entry::Lost);
@@ -156,7 +153,7 @@ mod tests {
 
     // Requirement: F-71
     #[test]
-    fn a_record_that_says_nothing_new_has_the_mark_of_its_row() {
+    fn a_record_without_news_has_the_mark_of_its_row() {
         let owner = "s".parse().unwrap();
         let now = usher_kernel::Timestamp::from_millis(1);
         let row = |it: &Report| adopt(it, "p", &owner, now).unwrap().machine;

@@ -1,4 +1,4 @@
-//! A shard: acquires its lease, lives one epoch after the other, and gives the lease back.
+//! A shard: acquires its lease, runs one epoch after the other, and releases the lease.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,29 +23,23 @@ use super::tally::Tally;
 use super::writer::writer;
 use usher_wire::chain;
 
-/// How soon a store is asked again that did not answer.
+/// The delay before an unavailable store is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// How many machines are read at a time.
+/// Machines read per page.
 const PAGE: u32 = 2_000;
 
 /// A shard that is not running yet.
 pub struct Shard {
-    /// What it is called.
     pub id: ShardId,
-    /// The store.
     pub store: Arc<Store>,
-    /// The provider of its machines.
     pub provider: Provider,
-    /// What machines are given when they join.
     pub bootstrap: Arc<dyn Bootstrap>,
-    /// The figures.
     pub figures: Figures,
-    /// What is counted.
     pub tally: Arc<Tally>,
 }
 
 impl Shard {
-    /// Speaks for its machines whenever it may, until it is told to stop.
+    /// Runs an epoch whenever it acquires the lease, until it is stopped.
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
         let holder = Uuid::new_v4();
         while !*stop.borrow() {
@@ -55,7 +49,7 @@ impl Shard {
             let pause = match acquired {
                 Ok(Acquisition::Ours(lease)) => {
                     let (shard, epoch) = (&self.id, lease.epoch);
-                    tracing::info!(%shard, epoch, "speaks for its machines");
+                    tracing::info!(%shard, epoch, "shard lease acquired");
                     self.live((lease, asked), &stop).await;
                     Duration::ZERO
                 }
@@ -64,7 +58,7 @@ impl Shard {
                     left.clamp(Duration::from_millis(10), self.figures.lease)
                 }
                 Err(error) => {
-                    tracing::warn!(error = %chain(&error), "cannot acquire the shard");
+                    tracing::warn!(error = %chain(&error), "failed to acquire the shard lease");
                     RETRY_AFTER
                 }
             };
@@ -75,7 +69,7 @@ impl Shard {
         }
     }
 
-    /// Lives one epoch, until its lease is lost or everything is told to stop.
+    /// Runs one epoch, until its lease is lost or the process stops.
     async fn live(&self, (lease, asked): (ShardLease, Instant), stop: &watch::Receiver<bool>) {
         let parts = (Arc::clone(&self.store), self.provider.clone(), Arc::clone(&self.bootstrap));
         let held = (lease, asked);
@@ -87,11 +81,11 @@ impl Shard {
         keeping.spawn(async move { kept.keep().await });
         let loaded = tokio::select! {
             loaded = load(&epoch) => loaded.map_err(|error| chain(&error)),
-            () = stopped(&mut stop) => Err("told to stop".to_owned()),
-            () = epoch.lost.notified() => Err("the lease was lost meanwhile".to_owned()),
+            () = stopped(&mut stop) => Err("the process is stopping".to_owned()),
+            () = epoch.lost.notified() => Err("the lease was lost".to_owned()),
         };
         if let Err(why) = loaded {
-            tracing::warn!(why, "cannot read the machines of the shard");
+            tracing::warn!(why, "failed to load the machines of the shard");
             self.give_back(&epoch).await;
             return;
         }
@@ -104,16 +98,16 @@ impl Shard {
         tokio::select! {
             () = stopped(&mut stop) => {}
             () = epoch.lost.notified() => {
-                tracing::warn!(shard = %self.id, "somebody else speaks for the shard");
+                tracing::warn!(shard = %self.id, "shard lease lost to another process");
             }
             Some(part) = parts.join_next() => {
-                tracing::error!(?part, "a part of the shard ended: it begins anew");
+                tracing::error!(?part, "shard task ended unexpectedly: the shard restarts");
             }
         }
         end.send_replace(true);
         while let Some(part) = parts.join_next().await {
             if let Err(why) = part {
-                tracing::error!(error = %why, "a part of the shard did not end well");
+                tracing::error!(error = %why, "shard task failed");
             }
         }
         keeping.shutdown().await;
@@ -122,20 +116,20 @@ impl Shard {
 
     async fn give_back(&self, epoch: &Epoch) {
         if let Err(error) = self.store.release_shard(epoch.lease()).await {
-            // The lease ends by itself.
-            tracing::warn!(error = %chain(&error), "cannot give the shard back");
+            // The lease expires.
+            tracing::warn!(error = %chain(&error), "failed to release the shard lease");
         }
     }
 }
 
-/// Reads every machine of the shard.
+/// Loads every machine of the shard.
 async fn load(epoch: &Epoch) -> Result<(), Error> {
     let shard = epoch.lease().shard;
     let mut after = None;
     loop {
         let roll = epoch.store.machines_of(&shard, after, PAGE).await?;
         for (id, what) in &roll.broken {
-            tracing::error!(%id, what, "left out: the row breaks its own rules");
+            tracing::error!(%id, what, "skipped an invalid machine row");
         }
         let now = epoch.now();
         for machine in &roll.machines {
@@ -148,8 +142,8 @@ async fn load(epoch: &Epoch) -> Result<(), Error> {
     }
 }
 
-/// Notes a row. Whoever would rest if its provider showed it as it is recorded, rests: the first
-/// list says who is not.
+/// Records a row. A machine that would need no step if its provider reported it as recorded stays
+/// idle: the first list notifies those that differ.
 fn remember(epoch: &Epoch, StoredMachine { id, record }: &StoredMachine, now: Timestamp) {
     let (machine, deadlines) = (&record.state, &epoch.figures.life.deadlines);
     let binding = if machine.phase().is_bound() { Bound::Ours } else { Bound::None };
@@ -172,7 +166,7 @@ fn remember(epoch: &Epoch, StoredMachine { id, record }: &StoredMachine, now: Ti
     }
 }
 
-/// Ends when everything is told to stop. A dropped sender counts as the same.
+/// Returns when the process stops. A dropped sender counts as a stop.
 pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|it| *it).await;
 }

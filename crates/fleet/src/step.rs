@@ -28,10 +28,9 @@ use super::tally::{Done, Kind, Outcome};
 use super::writer::Writer;
 use usher_failpoint::Failpoint;
 
-/// What was heard of a machine.
+/// The observed state of a machine.
 type Said = Result<Option<Result<Report, Refusal>>, Unknown>;
 
-/// One step.
 pub struct Step {
     epoch: Arc<Epoch>,
     writer: Writer,
@@ -40,12 +39,12 @@ pub struct Step {
     notes: Mutex<Notes>,
 }
 
-/// What a step notes for its end.
+/// What a step needs at its end.
 #[derive(Debug, Default)]
 struct Notes {
-    /// The token that was reserved for it.
+    /// The token reserved for it.
     fresh: Option<Token>,
-    /// What became of the verb that it sent.
+    /// The outcome of the command that it sent.
     sent: Option<Sent>,
     /// The record that it began with, and the one that it wrote.
     before: Option<Record<Machine>>,
@@ -59,13 +58,12 @@ enum Sent {
 }
 
 impl Step {
-    /// A step of a machine whose turn it is.
+    /// The step of a due machine.
     pub fn new(epoch: Arc<Epoch>, writer: Writer, turn: &Turn) -> Self {
         let (slot, life) = (turn.slot, turn.life);
         Self { epoch, writer, slot, life, notes: Mutex::default() }
     }
 
-    /// Does it.
     pub async fn run(self) -> Result<Option<Reported<Reason>>, Stopped> {
         let now = self.epoch.now();
         step(&self.epoch.figures.life, &self, &self, now).await
@@ -75,7 +73,7 @@ impl Step {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Settles every token that is not on its way, and notes how the row is now.
+    /// Settles every token without a command in flight, and records the current row.
     fn end(&self) {
         let Notes { fresh, sent, before, after } = std::mem::take(&mut *self.notes());
         if fresh.is_none() && before.is_none() {
@@ -111,14 +109,14 @@ impl Step {
         }
     }
 
-    /// Asks the provider for this very machine.
+    /// Reads this machine by id.
     async fn ask(&self, machine: &Machine) -> Said {
         self.epoch.tally.count(Done::Gets);
         match self.epoch.provider.get(machine.id()).await {
             Ok(raw) => Ok(raw.map(|it| self.epoch.tally.read(Report::read(&it)))),
             Err(failure) => {
                 self.epoch.tally.count(Done::Unanswered);
-                tracing::debug!(machine = %machine.id(), error = failure.text, "not answered");
+                tracing::debug!(machine = %machine.id(), error = failure.text, "read failed");
                 Err(Unknown::Unreachable)
             }
         }
@@ -155,7 +153,7 @@ impl Step {
     }
 }
 
-/// Also a step that was cut off settles what it reserved.
+/// A cancelled step settles its token as well.
 impl Drop for Step {
     fn drop(&mut self) {
         self.end();
@@ -210,7 +208,7 @@ impl World<Life> for Step {
                 }
                 self.count(machine, effect, Outcome::of(class, too_slow));
                 let (id, verb) = (machine.id(), effect.kind());
-                tracing::warn!(machine = %id, %verb, %class, error = text, "a verb failed");
+                tracing::warn!(machine = %id, %verb, %class, error = text, "command failed");
                 Err(class.trouble(self.epoch.provider.name()))
             }
         }
@@ -232,7 +230,7 @@ impl Ledger<Life> for Step {
             Ok(next) => next,
             Err(why) => {
                 self.epoch.tally.transition_error(&before.state);
-                tracing::error!(machine = %before.state.id(), %why, "not written: this is a bug");
+                tracing::error!(machine = %before.state.id(), %why, "invalid row: this is a bug");
                 return Err(Trouble::Corrupt { what: format!("machine {}", before.state.id()) });
             }
         };
@@ -252,7 +250,7 @@ impl Ledger<Life> for Step {
     }
 }
 
-/// When a machine is looked at again.
+/// When a machine is requeued.
 pub fn rest_of(
     done: &Result<Option<Reported<Reason>>, Stopped>,
     (epoch, attempts): (&Epoch, u8),
@@ -277,7 +275,6 @@ pub fn rest_of(
     }
 }
 
-/// A random share of a back-off.
 fn jitter() -> u32 {
     let [.., a, b, c, d] = uuid::Uuid::new_v4().into_bytes();
     u32::from_be_bytes([a, b, c, d])

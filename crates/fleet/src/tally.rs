@@ -1,4 +1,4 @@
-//! What a shard counts and measures. Every label is a word of a closed set.
+//! Metrics of a shard. Every label value is from a closed set.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -22,73 +22,72 @@ use usher_domain::fleet::verdict::EffectKind;
 
 use super::lists::{Scope, Wrong};
 
-/// How many of the last completions the exact quantiles are taken from.
+/// How many of the last completions the exact quantiles cover.
 const LAST: usize = 1_024;
 
-/// What a verb is for.
+/// The purpose of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// A host is made.
+    /// Create a host.
     Provision,
-    /// A machine joins.
+    /// Join a cluster.
     Bootstrap,
-    /// A machine leaves for another cluster.
+    /// Leave a cluster for another one.
     Preempt,
-    /// A machine leaves for nobody.
+    /// Leave a cluster without a successor.
     Reclaim,
-    /// A host is given back.
+    /// Delete a host.
     Delete,
-    /// What is left of a machine that failed is taken away.
+    /// Delete what is left of a failed machine.
     Salvage,
 }
 
-/// What became of a verb.
+/// The outcome of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// It was accepted.
     Success,
-    /// Nobody answered in time.
+    /// It timed out.
     TooSlow,
-    /// A newer token was there before.
+    /// A newer token was used before.
     Fenced,
-    /// The provider could not, for now.
+    /// A transient error of the provider.
     ProviderError,
     /// There is no such machine.
     NotFound,
-    /// The provider does not know the verb, or does not let us use it.
+    /// The provider does not implement the command, or does not permit it.
     Unsupported,
-    /// The provider does not accept the request.
+    /// The provider refused the request.
     Invalid,
-    /// The machine is not where the verb begins.
+    /// The machine is not in the state where the command applies.
     StaleState,
-    /// It was not sent: the lease may have ended.
+    /// It was not sent: the lease may have expired.
     Superseded,
-    /// What came of it would have broken the rules of the row.
+    /// Its result would have been an invalid row.
     TransitionError,
 }
 
-/// What is counted without a label.
+/// Counters without labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// Questions about one machine.
+    /// Reads of one machine.
     Gets,
-    /// Questions and lists that were not answered.
+    /// Reads and lists without a response.
     Unanswered,
-    /// Steps that were cut off at their deadline.
+    /// Steps that exceeded their deadline.
     TooSlow,
-    /// Steps that panicked.
     Panicked,
-    /// Machines that were taken over.
+    /// Machines adopted.
     Adopted,
-    /// Aims whose rows had moved.
+    /// Aims whose rows had changed.
     AimsMoved,
-    /// Plans that were made.
+    /// Plans.
     Cycles,
 }
 
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 
-/// The measurements of one process.
+/// The metrics of one process.
 #[derive(Debug)]
 pub struct Tally {
     outcomes: Family<Labels<2>, Counter>,
@@ -114,7 +113,6 @@ pub struct Tally {
 }
 
 impl Kind {
-    /// Every kind.
     pub const ALL: [Self; 6] = [
         Self::Provision,
         Self::Bootstrap,
@@ -124,7 +122,7 @@ impl Kind {
         Self::Salvage,
     ];
 
-    /// What this verb is for, sent to this machine.
+    /// The purpose of this command for this machine.
     pub const fn of(verb: &Verb, machine: &Machine) -> Self {
         match (verb, &machine.wanted().target) {
             (Verb::Create, _) => Self::Provision,
@@ -136,7 +134,6 @@ impl Kind {
         }
     }
 
-    /// The word for it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Provision => "Provision",
@@ -150,7 +147,6 @@ impl Kind {
 }
 
 impl Outcome {
-    /// Every outcome.
     pub const ALL: [Self; 10] = [
         Self::Success,
         Self::TooSlow,
@@ -164,7 +160,7 @@ impl Outcome {
         Self::TransitionError,
     ];
 
-    /// What an error is counted as.
+    /// The outcome of an error class.
     pub const fn of(class: ErrorClass, too_slow: bool) -> Self {
         match class {
             ErrorClass::Retryable if too_slow => Self::TooSlow,
@@ -177,7 +173,6 @@ impl Outcome {
         }
     }
 
-    /// The word for it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Success => "success",
@@ -207,13 +202,13 @@ impl Done {
 
     const fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::Gets => ("gets", "Questions about one machine"),
-            Self::Unanswered => ("unanswered", "Questions and lists that were not answered"),
-            Self::TooSlow => ("steps_too_slow", "Steps that were cut off at their deadline"),
+            Self::Gets => ("gets", "Reads of one machine"),
+            Self::Unanswered => ("unanswered", "Reads and lists without a response"),
+            Self::TooSlow => ("steps_too_slow", "Steps that exceeded their deadline"),
             Self::Panicked => ("steps_panicked", "Steps that panicked"),
-            Self::Adopted => ("machines_adopted", "Machines that were taken over"),
-            Self::AimsMoved => ("aims_moved", "Aims whose rows had moved"),
-            Self::Cycles => ("cycles", "Plans that were made"),
+            Self::Adopted => ("machines_adopted", "Machines adopted from a provider's list"),
+            Self::AimsMoved => ("aims_moved", "Aims not written because their rows had changed"),
+            Self::Cycles => ("cycles", "Planning cycles"),
         }
     }
 }
@@ -242,7 +237,7 @@ impl Default for Tally {
             quantiles: Family::default(),
             last: Mutex::default(),
         };
-        // What never happened is told as nothing, so that it can be watched.
+        // Every series starts at zero, so that alerts on it work.
         for kind in Kind::ALL {
             for outcome in Outcome::ALL {
                 drop(tally.of_outcome(kind, outcome));
@@ -253,53 +248,53 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Shows everything.
+    /// Registers every metric.
     pub fn register(&self, registry: &mut Registry) {
         let registry = registry.sub_registry_with_prefix("usher_fleet");
-        let what = "What became of the verbs";
+        let what = "Commands by outcome";
         registry.register("action_execute_outcomes", what, self.outcomes.clone());
-        registry.register("actions", "Aims that were written", self.aims.clone());
-        let what = "Aims that were found and held back";
+        registry.register("actions", "Aims written", self.aims.clone());
+        let what = "Aims planned and held back";
         registry.register("actions_suppressed", what, self.held_back.clone());
-        let what = "Records that were refused, or parts of them";
+        let what = "Machine records refused, whole or in part";
         registry.register("machines_rejected", what, self.rejected.clone());
-        registry.register("lists", "Lists that were taken in", self.lists.clone());
-        registry.register("crossings", "Machines that arrived in a phase", self.crossings.clone());
+        registry.register("lists", "Lists applied", self.lists.clone());
+        registry.register("crossings", "Phase changes by new phase", self.crossings.clone());
         for (done, counter) in Done::ALL.into_iter().zip(&self.counters) {
             let (name, help) = done.words();
             registry.register(name, help, counter.clone());
         }
-        registry.register("inventory_machines", "Machines", self.machines.clone());
-        registry.register("needs", "Needs by how they stand", self.needs.clone());
-        registry.register("execute_inflight", "Steps that run", self.inflight.clone());
+        registry.register("inventory_machines", "Machines by phase", self.machines.clone());
+        registry.register("needs", "Needs by outcome", self.needs.clone());
+        registry.register("execute_inflight", "Running steps", self.inflight.clone());
         registry.register(
             "action_queue_depth",
-            "Machines that wait for a step",
+            "Due machines that wait for a step",
             self.waiting.clone(),
         );
         registry.register("epoch", "The epoch of the shard's lease", self.epoch.clone());
-        registry.register("actuation_paused", "Whether nothing is begun", self.paused.clone());
+        registry.register("actuation_paused", "Whether the shard is paused", self.paused.clone());
         let what = "Whether the last full list is not believed";
         registry.register("list_quarantined", what, self.list_quarantined.clone());
         let unit = || Unit::Seconds;
-        let what = "How long a plan took";
+        let what = "Duration of a planning cycle";
         registry.register_with_unit("cycle_duration", what, unit(), self.cycle.clone());
-        let what = "How long a list took, to its last machine";
+        let what = "Duration of a list, until it is applied";
         registry.register_with_unit("list_duration", what, unit(), self.lists_taken.clone());
-        let what = "How long verbs took to be answered";
+        let what = "Response time of commands";
         registry.register_with_unit("call_duration", what, unit(), self.calls.clone());
-        let what = "From the order to the sight of its end";
+        let what = "Time from a command to the observation of its end";
         registry.register_with_unit("completion", what, unit(), self.completions.clone());
-        let what = "The same exactly, over the last 1024 of each edge";
+        let what = "Exact quantiles of completion, over the last 1024 of each edge";
         registry.register_with_unit("completion_exact", what, unit(), self.quantiles.clone());
     }
 
-    /// One more.
+    /// Adds one.
     pub fn count(&self, what: Done) {
         self.count_many(what, 1);
     }
 
-    /// Some more.
+    /// Adds this many.
     pub fn count_many(&self, what: Done, many: usize) {
         let index = Done::ALL.iter().position(|it| *it == what);
         if let Some(counter) = index.and_then(|it| self.counters.get(it)) {
@@ -307,17 +302,17 @@ impl Tally {
         }
     }
 
-    /// What became of a verb.
+    /// Counts the outcome of a command.
     pub fn outcome(&self, kind: Kind, outcome: Outcome) {
         self.of_outcome(kind, outcome).inc();
     }
 
-    /// How many verbs of a kind came to this.
+    /// How many commands of a kind had this outcome.
     pub fn outcomes(&self, kind: Kind, outcome: Outcome) -> u64 {
         self.of_outcome(kind, outcome).get()
     }
 
-    /// What came of an order would have broken the rules of its row.
+    /// Counts a command whose result would have been an invalid row.
     pub fn transition_error(&self, before: &Machine) {
         let kind = match before.phase() {
             Phase::Speculative | Phase::Creating => Kind::Provision,
@@ -331,12 +326,12 @@ impl Tally {
         self.outcome(kind, Outcome::TransitionError);
     }
 
-    /// How long a verb took to be answered.
+    /// Records the response time of a command.
     pub fn called(&self, verb: EffectKind, took: Duration) {
         self.calls.get_or_create(&[("verb", verb.as_str())]).observe(took.as_secs_f64());
     }
 
-    /// A row was written.
+    /// Counts a written row.
     pub fn crossed(&self, before: &Machine, after: &Machine, reason: Reason) {
         if before.phase() == after.phase() {
             return;
@@ -348,7 +343,7 @@ impl Tally {
         }
     }
 
-    /// A record, counted if something is wrong with it.
+    /// Counts a record that was refused.
     pub fn read(&self, report: Result<Report, Refusal>) -> Result<Report, Refusal> {
         let wrong = match &report {
             Ok(report) => report.offer().err(),
@@ -360,7 +355,7 @@ impl Tally {
         report
     }
 
-    /// A list was taken in.
+    /// Counts an applied list.
     pub fn listed(&self, scope: Scope, credence: Option<Credence>, took: Duration) {
         let word = scope.as_str();
         let credence = credence.map_or("None", Credence::as_str);
@@ -368,14 +363,14 @@ impl Tally {
         self.lists_taken.get_or_create(&[("scope", word)]).observe(took.as_secs_f64());
     }
 
-    /// What was wrong with records of a list.
+    /// Counts refused records of a list.
     pub fn reject(&self, wrong: &[Wrong]) {
         for it in wrong {
             self.rejected.get_or_create(&[("reason", it.as_str())]).inc();
         }
     }
 
-    /// A plan was made: what it found, and how long that took.
+    /// Counts the results of a plan, and its duration.
     pub fn planned(&self, report: &plan::Report, took: Duration) {
         self.count(Done::Cycles);
         self.cycle.observe(took.as_secs_f64());
@@ -395,12 +390,12 @@ impl Tally {
         }
     }
 
-    /// An aim was written.
+    /// Counts a written aim.
     pub fn aimed(&self, cause: Cause) {
         self.aims.get_or_create(&[("kind", cause.as_str())]).inc();
     }
 
-    /// How the shard stands.
+    /// Sets the gauges of machines and steps.
     pub fn stands(&self, phases: &[usize], (running, waiting): (usize, usize)) {
         let gauge = |many: usize| i64::try_from(many).unwrap_or(i64::MAX);
         for (phase, count) in Phase::ALL.iter().zip(phases) {
@@ -410,14 +405,14 @@ impl Tally {
         self.waiting.set(gauge(waiting));
     }
 
-    /// In which epoch the shard is, and what holds it back.
+    /// Sets the gauges of the epoch and of what holds the shard back.
     pub fn holds(&self, epoch: u64, is_paused: bool, is_list_believed: bool) {
         self.epoch.set(i64::try_from(epoch).unwrap_or(i64::MAX));
         self.paused.set(i64::from(is_paused));
         self.list_quarantined.set(i64::from(!is_list_believed));
     }
 
-    /// An edge ended so long after its order.
+    /// Records the time from a command to the observation of its end.
     fn completed(&self, edge: Phase, took: Duration) {
         let word = edge.as_str();
         self.completions.get_or_create(&[("edge", word)]).observe(took.as_secs_f64());

@@ -1,4 +1,4 @@
-//! The one door of an epoch to the store: what steps decided meanwhile is written together.
+//! Group commit of an epoch: writes of concurrent steps share one transaction.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,25 +11,25 @@ use super::epoch::Epoch;
 
 /// The most writes of one transaction.
 const TOGETHER_MAX: usize = 500;
-/// Writes that wait; whoever comes then waits, too.
+/// Queued writes; beyond that callers wait.
 const WAITING_MAX: usize = 2 * TOGETHER_MAX;
 
-/// A write, and who waits for what becomes of it.
+/// A write, and where its outcome is sent.
 type Asked = (MachineWrite, oneshot::Sender<Result<(), Trouble>>);
 
-/// Where steps hand in what they decided.
+/// Where steps submit writes.
 #[derive(Clone, Debug)]
 pub struct Writer {
     asked: mpsc::Sender<Asked>,
 }
 
-/// Writes what was handed in.
+/// The task that commits submitted writes.
 pub struct Writing {
     epoch: Arc<Epoch>,
     asked: mpsc::Receiver<Asked>,
 }
 
-/// The two ends of the door.
+/// The two ends of the queue.
 pub fn writer(epoch: &Arc<Epoch>) -> (Writer, Writing) {
     let (give, take) = mpsc::channel(WAITING_MAX);
     (Writer { asked: give }, Writing { epoch: Arc::clone(epoch), asked: take })
@@ -46,7 +46,7 @@ impl Writer {
 }
 
 impl Writing {
-    /// Writes until nobody hands in anything any more.
+    /// Commits until every [`Writer`] is dropped.
     pub async fn run(mut self) {
         let mut batch = Vec::new();
         while self.asked.recv_many(&mut batch, TOGETHER_MAX).await > 0 {
@@ -75,13 +75,13 @@ impl Writing {
                 Ok(_) => Ok(()),
                 Err(error) => Err(error.trouble()),
             };
-            // Whoever does not wait any more looks again.
+            // A step that stopped waiting reads the row again.
             let _ = tell.send(became);
         }
     }
 }
 
-/// One transaction writes a machine once.
+/// Splits off second writes of a machine: one transaction writes a machine once.
 fn split(asked: Vec<Asked>) -> (Vec<Asked>, Vec<Asked>) {
     let mut ids = BTreeSet::new();
     asked.into_iter().partition(|it| ids.insert(it.0.id))

@@ -73,7 +73,7 @@ pub async fn filled(fill: impl AsyncFnOnce(String)) -> Option<Database> {
             let database = server.create("template0").await;
             fill(database.url()).await;
             let name = database.name.clone();
-            // The template lives as long as the server does.
+            // The template exists as long as the server.
             std::mem::forget(database);
             name
         })
@@ -91,8 +91,8 @@ pub fn shared() -> Option<Server> {
         None => Server::start(&[]),
     });
     if server.is_none() {
-        assert!(!find::is_required(), "cannot find initdb and postgres, and they are required");
-        let text = "SKIPPED: cannot find initdb and postgres; nothing was tested on PostgreSQL";
+        assert!(!find::is_required(), "initdb and postgres are required and not on the PATH");
+        let text = "SKIPPED: no initdb and postgres found; nothing was tested on PostgreSQL";
         // Not `eprintln!`, which the test harness captures.
         let _ = writeln!(std::io::stderr(), "\n*** {text} ***\n");
     }
@@ -106,9 +106,9 @@ pub fn shared() -> Option<Server> {
 pub fn program(name: &str) -> Option<std::path::PathBuf> {
     let found = find::program(name);
     if found.is_none() {
-        assert!(!find::is_required(), "cannot find {name}, and it is required");
+        assert!(!find::is_required(), "{name} is required and not on the PATH");
         // Not `eprintln!`, which the test harness captures.
-        let _ = writeln!(std::io::stderr(), "\n*** SKIPPED: cannot find {name} ***\n");
+        let _ = writeln!(std::io::stderr(), "\n*** SKIPPED: {name} not found ***\n");
     }
     found
 }
@@ -129,7 +129,7 @@ impl Server {
         let mut connection = self.connect().await;
         let done = sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await;
         if let Err(error) = done {
-            panic!("cannot run \"{sql}\": {error}");
+            panic!("failed to run \"{sql}\": {error}");
         }
         let _ = connection.close().await;
     }

@@ -85,7 +85,7 @@ impl Server {
                 address: Address::Socket(dir),
                 supervisor: Some(Arc::new(Mutex::new(supervisor))),
             }),
-            Err(error) => panic!("cannot start PostgreSQL in \"{}\": {error}", dir.display()),
+            Err(error) => panic!("failed to start PostgreSQL in \"{}\": {error}", dir.display()),
         }
     }
 
@@ -128,10 +128,10 @@ impl Server {
         }
     }
 
-    /// A connection as the server's owner, as soon as it answers.
+    /// A connection as the server's owner, as soon as it accepts one.
     ///
     /// # Panics
-    /// If it does not answer in time.
+    /// If it accepts none in time.
     pub async fn connect(&self) -> PgConnection {
         let url = self.url("postgres");
         let begun = tokio::time::Instant::now();
@@ -139,7 +139,7 @@ impl Server {
             match PgConnection::connect(&url).await {
                 Ok(connection) => return connection,
                 Err(error) if begun.elapsed() > CONNECT_TIMEOUT => {
-                    panic!("cannot reach PostgreSQL: {error}")
+                    panic!("failed to connect to PostgreSQL: {error}")
                 }
                 Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
             }

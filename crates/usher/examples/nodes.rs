@@ -1,4 +1,4 @@
-//! Simulated nodes for a server with `local.agent=external`: one program speaks for all of them.
+//! Simulated nodes for a server with `local.agent=external`: one process for all of them.
 //!
 //! `cargo run --example nodes -- DATA_DIR [--silent]`
 #![expect(
@@ -14,7 +14,7 @@ mod crowd;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
-/// How often it is said how many there are.
+/// How often the counts are printed.
 const SAY_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
 
 #[tokio::main]

@@ -1,7 +1,7 @@
-//! The `usher` binary: the place where parts are joined.
+//! The `usher` binary: the composition root.
 //!
 //! **Invariants**
-//! - Nothing is decided here: rules stand in the domain.
+//! - No decision is made here: the rules are in the domain.
 
 mod verbs;
 

@@ -1,10 +1,10 @@
-//! What the binary says about itself is a contract.
+//! The help texts are a contract.
 
 use std::fmt::Write as _;
 use std::io;
 use std::process::Command;
 
-/// What a run left behind: exit code, standard output, standard error.
+/// The result of a run: exit code, standard output, standard error.
 type Left = (Option<i32>, String, String);
 
 fn usher(args: &[&str]) -> io::Result<Left> {
@@ -21,7 +21,7 @@ fn the_help_is_as_committed() {
     insta::assert_snapshot!("help", help);
 }
 
-/// Every verb that asks a server, with the verbs below it.
+/// Every command that calls a server, with its subcommands.
 const VERBS: [&str; 40] = [
     "provision",
     "deprovision",

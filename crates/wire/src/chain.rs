@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-/// An error with everything below it, in one line.
+/// An error with its sources, in one line.
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

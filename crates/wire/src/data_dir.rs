@@ -1,4 +1,4 @@
-//! What lies in a data directory, and where one is when nobody says.
+//! The files of a data directory, and its default path.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,19 +7,17 @@ use serde::{Deserialize, Serialize};
 
 /// The file of the embedded database.
 pub const DATABASE: &str = "usher.db";
-/// The file that says where the server answers.
+/// The file with the URL of the running server.
 pub const ENDPOINT: &str = "endpoint.json";
-/// The file with the admin's token.
+/// The file with the admin token.
 pub const ADMIN_TOKEN: &str = "admin.token";
-/// The variable that names a data directory.
+/// The environment variable of the data directory.
 pub const VARIABLE: &str = "USHER_DATA_DIR";
 
 /// Where a running server listens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoint {
-    /// Its address.
     pub url: String,
-    /// Its process.
     pub pid: u32,
 }
 
@@ -29,7 +27,7 @@ pub fn endpoint(folder: &Path) -> io::Result<Endpoint> {
     serde_json::from_slice(&text).map_err(io::Error::from)
 }
 
-/// The data directory of this platform's customs, if the environment names a home.
+/// The default data directory of this platform, if the environment names a home.
 pub fn standard(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let given = variable("XDG_DATA_HOME").map(PathBuf::from);
     let home = || variable("HOME").map(|it| PathBuf::from(it).join(".local/share"));
@@ -43,7 +41,7 @@ mod tests {
 
     // Requirement: HC-18
     #[test]
-    fn the_standard_place_follows_the_customs_of_the_platform() {
+    fn the_default_data_directory_follows_xdg() {
         let with = |pairs: &'static [(&str, &str)]| {
             standard(move |name| {
                 pairs.iter().find(|(it, _)| *it == name).map(|(_, value)| (*value).to_owned())
@@ -57,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_is_read_back() {
+    fn an_endpoint_file_is_parsed() {
         let folder = tempfile::tempdir().unwrap();
         assert!(endpoint(folder.path()).is_err());
         let it = Endpoint { url: "http://127.0.0.1:7420".to_owned(), pid: 7 };

@@ -68,7 +68,7 @@ pub struct RegisterRequest {
     /// The bootstrap token.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub bootstrap_token: Secret,
-    /// Chosen once by the agent, so that a repetition is recognised.
+    /// Chosen once by the agent, so that a retry is recognised.
     pub nonce: String,
     /// Its Ed25519 public key, in standard base64.
     pub public_key: String,
@@ -76,7 +76,7 @@ pub struct RegisterRequest {
     pub agent_version: String,
 }
 
-/// The answer to a registration, the same for every repetition.
+/// The response to a registration, the same for every retry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RegisterResponse {
@@ -103,7 +103,7 @@ pub struct HeartbeatRequest {
     pub agent_version: String,
 }
 
-/// The answer to a heartbeat. It repeats what a broken stream may have lost.
+/// The response to a heartbeat. It repeats what a broken stream may have lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HeartbeatResponse {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_told_apart_by_their_type() {
+    fn events_are_distinguished_by_their_type() {
         let drain = AgentEvent::Drain(Drain { grace_ms: 5 });
         assert_eq!(to_value(drain).unwrap(), json!({ "type": "drain", "grace_ms": 5 }));
         assert_eq!(from_str::<AgentEvent>(r#"{"type":"drain","grace_ms":5}"#).unwrap(), drain);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_ignored() {
+    fn unknown_fields_are_ignored() {
         let told = r#"{"snapshot":1,"weather":"fine"}"#;
         let expected = HeartbeatResponse { snapshot: 1, drain: None };
         assert_eq!(from_str::<HeartbeatResponse>(told).unwrap(), expected);

@@ -1,4 +1,4 @@
-//! `usher abandon`: the sanctioned end of a resource whose world cannot answer.
+//! `usher abandon`: ends a resource whose world does not answer, with a reason for the audit log.
 
 use std::process::ExitCode;
 
@@ -8,15 +8,14 @@ use serde_json::json;
 use crate::session::{Basics, InProject, Session, run as session};
 use crate::stop::Stop;
 
-/// What is given up, and why.
 #[derive(clap::Args)]
 pub struct Flags {
-    /// Its name or id
+    /// Name or id of the resource
     #[arg(value_name = "NAME|ID")]
     resource: String,
     #[command(flatten)]
     project: InProject,
-    /// Say why, for the record
+    /// Reason, kept in the audit log
     #[arg(long, value_name = "TEXT")]
     reason: String,
     #[command(flatten)]
@@ -35,5 +34,5 @@ async fn abandon(session: Session, flags: Flags) -> Result<(), Stop> {
     let name = found.name;
     session
         .console
-        .one(&value, || format!("{name} is given up; `usher orphans` names what may be left\n"))
+        .one(&value, || format!("{name} is abandoned; `usher orphans` lists what may be left\n"))
 }

@@ -19,7 +19,6 @@ use crate::stop::Stop;
 /// The file that makes a directory a bundle.
 const MANIFEST: &str = "blueprint.yaml";
 
-/// What to do.
 #[derive(clap::Args)]
 pub struct Flags {
     #[command(subcommand)]
@@ -32,9 +31,9 @@ enum Order {
     Import(Folder),
     /// Publish one bundle
     Publish(Folder),
-    /// Remove a version that no living resource was declared from
+    /// Remove a version that no resource uses
     Delete {
-        /// The blueprint and its version
+        /// Blueprint and version
         #[arg(value_name = "NAME@VERSION")]
         version: String,
         #[command(flatten)]
@@ -44,7 +43,7 @@ enum Order {
 
 #[derive(clap::Args)]
 struct Folder {
-    /// The directory
+    /// Directory of the bundle
     #[arg(value_name = "DIR")]
     folder: PathBuf,
     #[command(flatten)]
@@ -65,7 +64,7 @@ pub(super) fn run(flags: Flags) -> ExitCode {
     }
 }
 
-/// Sends bundles one by one, so that none is too large because of the others.
+/// Sends bundles one by one, so that the body limit counts for each alone.
 async fn import(session: Session, folder: PathBuf) -> Result<(), Stop> {
     let mut done = vec![];
     for folder in bundles(&folder)? {
@@ -78,7 +77,7 @@ async fn import(session: Session, folder: PathBuf) -> Result<(), Stop> {
         done.iter().map(|it| serde_json::to_value(it).unwrap_or_default()).collect();
     session.console.one(&json!({"items": items, "next_cursor": null}), || shown(&done))?;
     if done.iter().any(|it| it.outcome == "refused") {
-        return Err(Stop { code: 3, text: "cannot publish every bundle".to_owned() });
+        return Err(Stop { code: 3, text: "the server refused a bundle".to_owned() });
     }
     Ok(())
 }
@@ -91,15 +90,17 @@ async fn publish(session: Session, folder: PathBuf) -> Result<(), Stop> {
 }
 
 async fn delete(session: Session, version: String) -> Result<(), Stop> {
-    let (name, number) =
-        version.split_once('@').ok_or_else(|| Stop::usage("cannot guess the version: say it"))?;
+    let (name, number) = version
+        .split_once('@')
+        .ok_or_else(|| Stop::usage(format!("\"{version}\" is not NAME@VERSION")))?;
     let path = format!("/v1/blueprints/{}/versions/{}", encoded(name), encoded(number));
     session.client.call(Method::DELETE, &path, None, None).await?;
-    session.console.one(&json!({"deleted": version}), || format!("{version} is gone\n"))
+    session.console.one(&json!({"deleted": version}), || format!("{version} deleted\n"))
 }
 
 fn understood<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, Stop> {
-    serde_json::from_value(value).map_err(|_| Stop::failed("cannot understand the server's answer"))
+    serde_json::from_value(value)
+        .map_err(|why| Stop::failed(format!("unexpected response of the server: {why}")))
 }
 
 fn shown(done: &[Imported]) -> String {
@@ -110,7 +111,7 @@ fn shown(done: &[Imported]) -> String {
     let mut out = table(&["BLUEPRINT", "VERSION", "OUTCOME", "ID"], &rows);
     for it in done {
         for finding in &it.findings {
-            let weight = if finding.fatal { "wrong" } else { "note" };
+            let weight = if finding.fatal { "error" } else { "note" };
             let name = format!("{}@{}", it.blueprint, it.version);
             // Writing to a String cannot fail.
             let _ = writeln!(out, "{name}: {weight}: {}: {}", finding.at, finding.text);
@@ -119,13 +120,14 @@ fn shown(done: &[Imported]) -> String {
     out
 }
 
-/// The bundles in a directory: itself, or those below it, in the order of their names.
+/// The bundles in a directory: itself, or its subdirectories, sorted by name.
 fn bundles(folder: &Path) -> Result<Vec<PathBuf>, Stop> {
     if folder.join(MANIFEST).is_file() {
         return Ok(vec![folder.to_owned()]);
     }
-    let unreadable =
-        |why: std::io::Error| Stop::usage(format!("cannot read \"{}\": {why}", folder.display()));
+    let unreadable = |why: std::io::Error| {
+        Stop::usage(format!("failed to read \"{}\": {why}", folder.display()))
+    };
     let mut found = vec![];
     for entry in std::fs::read_dir(folder).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();
@@ -136,7 +138,9 @@ fn bundles(folder: &Path) -> Result<Vec<PathBuf>, Stop> {
     found.sort();
     if found.is_empty() {
         let shown = folder.display();
-        return Err(Stop::usage(format!("cannot find a bundle in \"{shown}\": no {MANIFEST}")));
+        return Err(Stop::usage(format!(
+            "\"{shown}\" has no bundle: no {MANIFEST} in it or below"
+        )));
     }
     Ok(found)
 }
@@ -145,7 +149,7 @@ fn bundle(folder: &Path) -> Result<Value, Stop> {
     let mut bundle = document(&folder.join(MANIFEST))?;
     let Some(fields) = bundle.as_object_mut() else {
         let shown = folder.join(MANIFEST).display().to_string();
-        return Err(Stop::usage(format!("cannot use \"{shown}\": it is no object")));
+        return Err(Stop::usage(format!("\"{shown}\" is not a YAML mapping")));
     };
     for (name, file) in [("xrd", "xrd.yaml"), ("composition", "composition.yaml")] {
         fields.insert(name.to_owned(), document(&folder.join(file))?);
@@ -156,9 +160,9 @@ fn bundle(folder: &Path) -> Result<Value, Stop> {
 fn document(path: &Path) -> Result<Value, Stop> {
     let shown = path.display();
     let text = std::fs::read_to_string(path)
-        .map_err(|why| Stop::usage(format!("cannot read \"{shown}\": {why}")))?;
+        .map_err(|why| Stop::usage(format!("failed to read \"{shown}\": {why}")))?;
     serde_saphyr::from_str(&text)
-        .map_err(|why| Stop::usage(format!("cannot read \"{shown}\" as YAML: {why}")))
+        .map_err(|why| Stop::usage(format!("\"{shown}\" is not valid YAML: {why}")))
 }
 
 #[cfg(test)]
@@ -166,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bundle_is_three_documents_of_one_directory() {
+    fn a_bundle_has_three_documents_in_one_directory() {
         let folder = tempfile::tempdir().unwrap();
         let write =
             |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();

@@ -1,4 +1,4 @@
-//! `usher cloud`: enters and removes clouds.
+//! `usher cloud`: registers and removes clouds.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,6 @@ use crate::client::encoded;
 use crate::session::{Basics, Session, field, run as session};
 use crate::stop::Stop;
 
-/// What to do.
 #[derive(clap::Args)]
 pub struct Flags {
     #[command(subcommand)]
@@ -19,11 +18,11 @@ pub struct Flags {
 
 #[derive(clap::Subcommand)]
 enum Order {
-    /// Enter a cloud
+    /// Register a cloud
     Create(Create),
-    /// Remove a cloud without credentials
+    /// Remove a cloud that has no credentials
     Delete {
-        /// Its name or id
+        /// Name or id of the cloud
         cloud: String,
         #[command(flatten)]
         basics: Basics,
@@ -32,12 +31,12 @@ enum Order {
 
 #[derive(clap::Args)]
 struct Create {
-    /// What to call it
+    /// Name of the cloud
     name: String,
-    /// Who runs it: aws, azure, gcp, hetzner, openstack or local
+    /// Provider: aws, azure, gcp, hetzner, openstack or local
     #[arg(long)]
     provider: String,
-    /// Say where it answers; never a secret
+    /// Where its API is reached, e.g. a region or a URL; never a secret
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     endpoint: Vec<(String, String)>,
     #[command(flatten)]
@@ -62,5 +61,5 @@ async fn create(session: Session, new: Create) -> Result<(), Stop> {
 async fn delete(session: Session, cloud: String) -> Result<(), Stop> {
     let path = format!("/v1/clouds/{}", encoded(&cloud));
     session.client.call(Method::DELETE, &path, None, None).await?;
-    session.console.one(&json!({"deleted": cloud}), || format!("{cloud} is gone\n"))
+    session.console.one(&json!({"deleted": cloud}), || format!("{cloud} deleted\n"))
 }

@@ -1,4 +1,4 @@
-//! `usher credential`: enters credentials by their coordinates, and says who may use them.
+//! `usher credential`: registers references to credentials, and assigns them to projects.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,6 @@ use crate::console::cell;
 use crate::session::{Basics, Session, field, run as session};
 use crate::stop::Stop;
 
-/// What to do.
 #[derive(clap::Args)]
 pub struct Flags {
     #[command(subcommand)]
@@ -19,19 +18,19 @@ pub struct Flags {
 
 #[derive(clap::Subcommand)]
 enum Order {
-    /// Enter a credential by its coordinates, never by its value
+    /// Register where a credential is stored; its value is never sent
     Create(Create),
-    /// Withdraw a credential
+    /// Revoke a credential
     Revoke(One),
-    /// Remove a credential that nobody uses or may use
+    /// Remove a credential that no resource and no assignment uses
     Delete(One),
-    /// Ask for a credential for a project
+    /// Request a credential for a project
     Request(Both),
-    /// Grant what a project asked for
+    /// Approve a project's request
     Approve(Both),
-    /// Deny what a project asked for
+    /// Reject a project's request
     Reject(Both),
-    /// Withdraw what was granted
+    /// Revoke an approved assignment
     Withdraw(Both),
     /// Remove an assignment
     Unassign(Both),
@@ -39,18 +38,18 @@ enum Order {
 
 #[derive(clap::Args)]
 struct Create {
-    /// What to call it
+    /// Name of the credential
     name: String,
     /// The cloud it was issued for
     #[arg(long)]
     cloud: String,
-    /// The mount of the key-value store it lies in
+    /// Mount of the key-value store that holds it
     #[arg(long)]
     mount: String,
-    /// The path below the mount
+    /// Path below the mount
     #[arg(long)]
     path: String,
-    /// When it ends by itself, as RFC 3339 in UTC
+    /// When it expires, as RFC 3339 in UTC
     #[arg(long, value_name = "TIME")]
     expires_at: Option<String>,
     #[command(flatten)]
@@ -59,7 +58,7 @@ struct Create {
 
 #[derive(clap::Args)]
 struct One {
-    /// Its name or id
+    /// Name or id of the credential
     credential: String,
     #[command(flatten)]
     basics: Basics,
@@ -67,16 +66,16 @@ struct One {
 
 #[derive(clap::Args)]
 struct Both {
-    /// The credential
+    /// Name or id of the credential
     credential: String,
-    /// The project
+    /// Slug or id of the project
     #[arg(long)]
     project: String,
     #[command(flatten)]
     basics: Basics,
 }
 
-/// What is asked for about one path.
+/// One request about a credential.
 struct Asked {
     method: Method,
     path: String,
@@ -121,7 +120,7 @@ async fn ask(session: Session, asked: Asked) -> Result<(), Stop> {
     let Asked { method, path, body, name } = asked;
     let value = session.client.call(method, &path, body.as_ref(), None).await?;
     if value.is_null() {
-        return session.console.one(&json!({"deleted": name}), || format!("{name} is gone\n"));
+        return session.console.one(&json!({"deleted": name}), || format!("{name} deleted\n"));
     }
     let state = cell(field(&value, "state").or_else(|| field(&value, "status")));
     session.console.one(&value, || format!("{name} is {state}\n"))

@@ -1,4 +1,4 @@
-//! `usher deprovision`: asks for a resource's deletion.
+//! `usher deprovision`: requests a resource's deletion.
 
 use std::process::ExitCode;
 
@@ -10,10 +10,9 @@ use crate::session::{Basics, InProject, Session, run as session};
 use crate::stop::Stop;
 use crate::wait::{Waiting, until};
 
-/// What shall go.
 #[derive(clap::Args)]
 pub struct Flags {
-    /// Its name or id
+    /// Name or id of the resource
     #[arg(value_name = "NAME|ID")]
     resource: String,
     #[command(flatten)]
@@ -33,7 +32,7 @@ async fn deprovision(session: Session, flags: Flags) -> Result<(), Stop> {
     let path = format!("/v1/resources/{}", found.id);
     let value = session.client.call(Method::DELETE, &path, None, None).await?;
     let resource: Resource = serde_json::from_value(value.clone())
-        .map_err(|_| Stop::failed("cannot understand the server's answer"))?;
+        .map_err(|why| Stop::failed(format!("unexpected response of the server: {why}")))?;
     if !flags.waiting.wait {
         let Resource { name, phase, .. } = resource;
         return session.console.one(&value, || format!("{name} is {phase}\n"));

@@ -1,4 +1,4 @@
-//! `usher events`: the log of events, read or followed.
+//! `usher events`: the event log, read or followed.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,18 +13,17 @@ use crate::console::{Form, cell};
 use crate::session::{Basics, InProject, Session, field, run as session};
 use crate::stop::Stop;
 
-/// How long to wait before a stream that broke is opened again.
+/// How long to wait before a broken stream is reopened.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Which events.
 #[derive(clap::Args)]
 pub struct Flags {
-    /// Only about this resource, by name or id
+    /// Only events of this resource, by name or id
     #[arg(long, value_name = "NAME|ID")]
     resource: Option<String>,
     #[command(flatten)]
     project: InProject,
-    /// Go on as things are told
+    /// Keep printing new events
     #[arg(long)]
     follow: bool,
     #[command(flatten)]
@@ -63,8 +62,8 @@ fn row(event: &Value) -> Vec<String> {
     ]
 }
 
-/// Prints one event per line, from the beginning of the log; a stream that breaks is opened again
-/// after the last event that was read.
+/// Prints one event per line, from the beginning of the log; a broken stream is reopened after the
+/// last event read.
 async fn follow(session: &Session, mut wanted: Vec<String>) -> Result<(), Stop> {
     wanted.push("from=beginning".to_owned());
     let path = format!("/v1/events?{}", wanted.join("&"));
@@ -84,7 +83,7 @@ async fn follow(session: &Session, mut wanted: Vec<String>) -> Result<(), Stop> 
                     }
                 }
             }
-            // Whoever never answered is not waited for.
+            // Only a stream that was open before is retried: a wrong URL fails at once.
             Err(why) if heard && why.is_passing() => {}
             Err(why) => return Err(why.into()),
         }
@@ -94,7 +93,7 @@ async fn follow(session: &Session, mut wanted: Vec<String>) -> Result<(), Stop> 
 
 fn print(session: &Session, data: &str) -> Result<(), Stop> {
     let event: Value = serde_json::from_str(data)
-        .map_err(|_| Stop::failed("cannot understand the server's event"))?;
+        .map_err(|why| Stop::failed(format!("unexpected event of the server: {why}")))?;
     match session.console.form {
         Form::Json => session.console.line(&event),
         Form::Table => session.console.text(&format!("{}\n", row(&event).join("  "))),

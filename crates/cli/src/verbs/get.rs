@@ -1,4 +1,4 @@
-//! `usher get`: lists things, or looks at one.
+//! `usher get`: lists objects, or shows one.
 
 use std::process::ExitCode;
 
@@ -10,62 +10,60 @@ use crate::console::{age, cell, table};
 use crate::session::{Basics, InProject, Session, field, run as session};
 use crate::stop::Stop;
 
-/// What there is to see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Kind {
-    /// What was declared
+    /// Declared resources
     #[value(alias = "resource")]
     Resources,
-    /// What enrolled
+    /// Enrolled nodes
     #[value(alias = "node")]
     Nodes,
-    /// What the fleet has
+    /// Machines of the fleet
     #[value(alias = "machine")]
     Machines,
-    /// What can be declared
+    /// Blueprints to declare resources from
     #[value(alias = "blueprint")]
     Blueprints,
-    /// Where things can be made
+    /// Registered clouds
     #[value(alias = "cloud")]
     Clouds,
-    /// What they are made with
+    /// Registered credentials
     #[value(alias = "credential")]
     Credentials,
-    /// For whom
+    /// Projects
     #[value(alias = "project")]
     Projects,
-    /// Where projects live
+    /// Placements of projects on worlds
     #[value(alias = "placement")]
     Placements,
     /// Bootstrap tokens
     #[value(alias = "token")]
     Tokens,
-    /// Which credentials a project may use
+    /// Credentials that a project may use
     #[value(alias = "assignment")]
     Assignments,
-    /// What holds absences after too many at once
+    /// Mass-deletion guards that tripped
     #[value(alias = "guard")]
     Guards,
-    /// Who ordered what
+    /// The audit log: which actor did what
     Audit,
 }
 
-/// What is looked at.
 #[derive(clap::Args)]
 pub struct Flags {
     /// What to list
     kind: Kind,
-    /// Look at this one only, by name or id
+    /// Only this one, by name or id
     name: Option<String>,
     #[command(flatten)]
     project: InProject,
-    /// List deleted resources, deregistered nodes and machines that are gone too
+    /// Include deleted resources, deregistered nodes and machines that are gone
     #[arg(long)]
     all: bool,
     /// Print one page of at most this many
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=500))]
     limit: Option<u32>,
-    /// Begin the page after this cursor
+    /// Start the page after this cursor
     #[arg(long, value_name = "CURSOR", requires = "limit")]
     after: Option<String>,
     #[command(flatten)]
@@ -122,13 +120,13 @@ fn listing(kind: Kind, project: Option<&str>, all: bool) -> Result<String, Stop>
         Kind::Guards => "/v1/guards".to_owned(),
         Kind::Audit => "/v1/audit".to_owned(),
         Kind::Assignments => {
-            let which = || Stop::usage("cannot list assignments of every project: say --project");
+            let which = || Stop::usage("assignments are listed per project: give --project");
             format!("/v1/projects/{}/assignments", encoded(project.ok_or_else(which)?))
         }
     })
 }
 
-/// One thing by its name. What has no path of its own is looked for in its listing.
+/// One object by name. A kind without a path by name is searched in its listing.
 async fn one(
     session: &Session,
     flags: &Flags,
@@ -164,12 +162,14 @@ fn only(name: &str, items: Vec<Value>) -> Result<Value, Stop> {
     if meant.len() > 1 {
         let ids: Vec<&str> = meant.iter().filter_map(|it| field(it, "id")).collect();
         let ids = ids.join("\n  ");
-        return Err(Stop::usage(format!("cannot tell which \"{name}\" is meant:\n  {ids}")));
+        return Err(Stop::usage(format!(
+            "name \"{name}\" is ambiguous: give one of these ids\n  {ids}"
+        )));
     }
-    meant.pop().ok_or_else(|| Stop::not_found(format!("cannot find \"{name}\"")))
+    meant.pop().ok_or_else(|| Stop::not_found(format!("nothing is named \"{name}\"")))
 }
 
-/// The columns of a kind: what is over them, and which field is in them.
+/// The columns of a kind: headings and field names.
 const fn columns(kind: Kind) -> (&'static [&'static str], &'static [&'static str]) {
     match kind {
         Kind::Resources => (
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_two_have_is_not_guessed() {
+    fn an_ambiguous_name_is_refused() {
         let node = |id: &str| json!({"id": id, "name": "web-1"});
         assert_eq!(only("web-1", vec![node("a"), node("b")]).unwrap_err().code, 2);
         assert_eq!(only("b", vec![node("a"), node("b")]).unwrap(), node("b"));

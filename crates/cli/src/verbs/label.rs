@@ -11,7 +11,6 @@ use crate::console::table;
 use crate::session::{Basics, InProject, Session, run as session};
 use crate::stop::Stop;
 
-/// What to do.
 #[derive(clap::Args)]
 pub struct Flags {
     #[command(subcommand)]
@@ -20,33 +19,33 @@ pub struct Flags {
 
 #[derive(clap::Subcommand)]
 enum Order {
-    /// Read the labels of one layer
+    /// Print the labels of one layer
     Get(Layer),
-    /// Write the labels of one layer: these and no others
+    /// Replace the labels of one layer
     Set {
         #[command(flatten)]
         layer: Layer,
-        /// The labels
+        /// The complete set of labels
         #[arg(value_name = "KEY=VALUE", value_parser = pair)]
         labels: Vec<(String, String)>,
     },
-    /// Say whether labels of a key go out as tags
+    /// Set whether labels of a key are propagated as cloud tags
     Define {
-        /// The key
+        /// The label key
         key: String,
-        /// Let them go out
+        /// Propagate them
         #[arg(long)]
         propagatable: bool,
         #[command(flatten)]
         basics: Basics,
     },
-    /// List what is known of label keys
+    /// List the label keys and whether they are propagated
     Definitions(Basics),
 }
 
 #[derive(clap::Args)]
 struct Layer {
-    /// The labels of this resource; without it those of the project, else everybody's
+    /// Labels of this resource; without it those of the project, else of the installation
     #[arg(long, value_name = "NAME|ID")]
     resource: Option<String>,
     #[command(flatten)]
@@ -104,7 +103,7 @@ async fn define(session: Session, key: String, propagatable: bool) -> Result<(),
     let body = json!({"key": key, "propagatable": propagatable});
     let path = "/v1/label-definitions";
     let value = session.client.call(Method::PUT, path, Some(&body), None).await?;
-    let word = if propagatable { "go out" } else { "stay in" };
+    let word = if propagatable { "are propagated" } else { "are not propagated" };
     session.console.one(&value, || format!("labels of {key} {word}\n"))
 }
 

@@ -1,4 +1,4 @@
-//! The verbs that ask a running server.
+//! The commands that call a running server.
 
 mod abandon;
 mod blueprint;
@@ -21,53 +21,52 @@ mod why;
 
 use std::process::ExitCode;
 
-/// A verb that asks a running server.
+/// A command that calls a running server.
 #[derive(clap::Subcommand)]
 pub enum Ask {
     /// Declare a node on a cloud from a blueprint
     ///
-    /// Prints the id. With --wait it ends when the node is Ready (0) or Failed (1)
+    /// Prints the id. With --wait it returns when the node is Ready (0) or Failed (1)
     Provision(provision::Flags),
-    /// Ask for a resource's deletion
+    /// Request the deletion of a resource
     ///
-    /// With --wait it shows each crossing until the resource is Deleted
+    /// With --wait it prints each phase until the resource is Deleted
     Deprovision(deprovision::Flags),
-    /// List things, or look at one
+    /// List objects, or show one
     Get(get::Flags),
-    /// Say why a resource or a machine is where it is, who holds it, and what to do
+    /// Explain the phase of a resource or a machine, what blocks it, and what to do
     Why(why::Flags),
-    /// Say what an order would do, and change nothing
+    /// Print what a command would do, and change nothing
     Plan(plan::Flags),
-    /// Show every outside name a resource ever had, and the evidence that it is gone
+    /// Show every external name a resource ever had, and the evidence that it is gone
     Receipt(receipt::Flags),
-    /// Read the log of events, or follow it
+    /// Read the event log, or follow it
     Events(events::Flags),
-    /// Reconcile a resource now, make it anew, or reset the mass-deletion guard of a world
+    /// Reconcile a resource now, replace it, or reset the mass-deletion guard of a world
     Retry(retry::Flags),
-    /// Give a resource up, with a reason, although its world cannot answer
+    /// Abandon a resource whose world does not answer, with a reason
     Abandon(abandon::Flags),
-    /// List what stands outside and has no owner
+    /// List external objects that have no owner
     Orphans(orphans::Flags),
-    /// Look at the machine fleet, say what clusters need, and stop it
+    /// List shards, set the needs of clusters, pause and resume the fleet
     Fleet(fleet::Flags),
-    /// Make or end a project
+    /// Create or delete a project
     Project(project::Flags),
-    /// Place a project on a world, or ask the placement to end
+    /// Place a project on a world, or terminate its placement
     Placement(placement::Flags),
     /// Publish blueprints
     Blueprint(blueprint::Flags),
-    /// Enter or remove a cloud
+    /// Register or remove a cloud
     Cloud(cloud::Flags),
-    /// Enter, withdraw or remove a credential, and say which project may use it
+    /// Register, revoke or remove a credential, and assign it to projects
     Credential(credential::Flags),
     /// Read and write labels
     Label(label::Flags),
-    /// Make, list and withdraw operators' tokens
+    /// Create, list and revoke operator tokens
     Token(token::Flags),
 }
 
 impl Ask {
-    /// Does it.
     pub fn run(self) -> ExitCode {
         match self {
             Self::Provision(flags) => provision::run(flags),

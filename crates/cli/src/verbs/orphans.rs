@@ -1,4 +1,4 @@
-//! `usher orphans`: what stands outside and has no owner.
+//! `usher orphans`: external objects that have no owner.
 
 use std::process::ExitCode;
 
@@ -9,10 +9,9 @@ use crate::console::cell;
 use crate::session::{Basics, Session, field, run as session};
 use crate::stop::Stop;
 
-/// What becomes of them.
 #[derive(clap::Args)]
 pub struct Flags {
-    /// Show out whatever of them may be, and list it
+    /// Tear down those that are reapable, and list them
     #[arg(long)]
     reap: bool,
     #[command(flatten)]

@@ -10,7 +10,6 @@ use crate::console::cell;
 use crate::session::{Basics, Session, field, run as session};
 use crate::stop::Stop;
 
-/// What to do.
 #[derive(clap::Args)]
 pub struct Flags {
     #[command(subcommand)]
@@ -21,7 +20,7 @@ pub struct Flags {
 enum Order {
     /// Place a project on a world
     Create {
-        /// The project
+        /// Slug or id of the project
         project: String,
         /// The world
         #[arg(long)]
@@ -29,9 +28,9 @@ enum Order {
         #[command(flatten)]
         basics: Basics,
     },
-    /// Ask a placement to end, in which nothing lives
+    /// Terminate a placement that has no resources
     Terminate {
-        /// The project
+        /// Slug or id of the project
         project: String,
         #[command(flatten)]
         basics: Basics,
@@ -51,7 +50,7 @@ async fn place(session: Session, project: String, world: String) -> Result<(), S
     let path = format!("/v1/projects/{}/placement", encoded(&project));
     let body = json!({"world": world});
     let value = session.client.call(Method::PUT, &path, Some(&body), None).await?;
-    session.console.one(&value, || format!("{project} lives on {world}\n"))
+    session.console.one(&value, || format!("{project} is placed on {world}\n"))
 }
 
 async fn terminate(session: Session, project: String) -> Result<(), Stop> {

@@ -1,4 +1,4 @@
-//! `usher plan deprovision`: what a deletion would do, in order; it changes nothing.
+//! `usher plan deprovision`: the steps of a deletion, in order; it changes nothing.
 
 use std::process::ExitCode;
 
@@ -9,7 +9,6 @@ use crate::console::{cell, table};
 use crate::session::{Basics, InProject, Session, run as session};
 use crate::stop::Stop;
 
-/// Which order.
 #[derive(clap::Args)]
 pub struct Flags {
     #[command(subcommand)]
@@ -18,13 +17,13 @@ pub struct Flags {
 
 #[derive(clap::Subcommand)]
 enum Order {
-    /// Say what a deletion would do, in order, and what would block it
+    /// Print the steps of a deletion, in order, and what would block it
     Deprovision(Deprovision),
 }
 
 #[derive(clap::Args)]
 struct Deprovision {
-    /// Its name or id
+    /// Name or id of the resource
     #[arg(value_name = "NAME|ID")]
     resource: String,
     #[command(flatten)]
@@ -59,7 +58,7 @@ fn shown(plan: &Plan) -> String {
     let rows: Vec<_> = plan.steps.iter().enumerate().map(row).collect();
     let mut out = table(&["STEP", "PHASE", "EFFECT", "NAME", "REASON"], &rows);
     if !plan.blockers.is_empty() {
-        out.push_str("\nIt would be held by\n");
+        out.push_str("\nBlocked by\n");
         out.push_str(&held(&plan.blockers));
     }
     out

@@ -1,4 +1,4 @@
-//! `usher project`: makes and ends projects.
+//! `usher project`: creates and deletes projects.
 
 use std::process::ExitCode;
 
@@ -9,7 +9,6 @@ use crate::client::encoded;
 use crate::session::{Basics, Session, field, run as session};
 use crate::stop::Stop;
 
-/// What to do.
 #[derive(clap::Args)]
 pub struct Flags {
     #[command(subcommand)]
@@ -18,19 +17,19 @@ pub struct Flags {
 
 #[derive(clap::Subcommand)]
 enum Order {
-    /// Make a project
+    /// Create a project
     Create {
-        /// What to call it in commands
+        /// Its slug, a DNS label
         slug: String,
-        /// What to call it on screens [default: the slug]
+        /// Display name [default: the slug]
         #[arg(long)]
         name: Option<String>,
         #[command(flatten)]
         basics: Basics,
     },
-    /// End a project in which nothing lives
+    /// Delete a project that has no resources
     Delete {
-        /// Its slug or id
+        /// Slug or id of the project
         project: String,
         #[command(flatten)]
         basics: Basics,
@@ -53,5 +52,5 @@ async fn create(session: Session, slug: String, name: Option<String>) -> Result<
 async fn delete(session: Session, project: String) -> Result<(), Stop> {
     let path = format!("/v1/projects/{}", encoded(&project));
     session.client.call(Method::DELETE, &path, None, None).await?;
-    session.console.one(&json!({"deleted": project}), || format!("{project} is gone\n"))
+    session.console.one(&json!({"deleted": project}), || format!("{project} deleted\n"))
 }

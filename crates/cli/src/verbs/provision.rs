@@ -15,21 +15,20 @@ use crate::session::{Basics, Session, run as session};
 use crate::stop::Stop;
 use crate::wait::{Waiting, until};
 
-/// How often a declaration is sent before its answer counts as lost.
+/// How often a declaration is sent before it fails.
 const ATTEMPTS: u32 = 3;
 
-/// What is declared.
 #[derive(clap::Args)]
 pub struct Flags {
-    /// What to call it
+    /// Name of the resource
     name: String,
     /// Declare it in this project, else in `USHER_PROJECT`
     #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
-    /// Make it from this blueprint; without a version from the newest
+    /// Blueprint; the newest version if none is given
     #[arg(long, value_name = "NAME[@VERSION]")]
     blueprint: String,
-    /// Make it with this credential
+    /// Credential of the cloud
     #[arg(long, value_name = "NAME")]
     credential: String,
     /// Set a parameter of the blueprint
@@ -45,18 +44,17 @@ pub(super) fn run(flags: Flags) -> ExitCode {
     session(&flags.basics.clone(), |it| provision(it, flags))
 }
 
-/// A key and a value.
 pub(super) fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        Some(_) | None => Err("say KEY=VALUE".to_owned()),
+        Some(_) | None => Err("not KEY=VALUE".to_owned()),
     }
 }
 
 async fn provision(session: Session, flags: Flags) -> Result<(), Stop> {
     let project = flags.project.or_else(|| variable("USHER_PROJECT"));
-    let project = project
-        .ok_or_else(|| Stop::usage("cannot guess the project: say --project or USHER_PROJECT"))?;
+    let project =
+        project.ok_or_else(|| Stop::usage("no project: give --project or USHER_PROJECT"))?;
     let (blueprint, version) = match flags.blueprint.split_once('@') {
         Some((name, version)) => (name, Some(version)),
         None => (flags.blueprint.as_str(), None),
@@ -74,7 +72,7 @@ async fn provision(session: Session, flags: Flags) -> Result<(), Stop> {
     });
     let value = declare(&session, &body).await?;
     let resource: Resource = serde_json::from_value(value.clone())
-        .map_err(|_| Stop::failed("cannot understand the server's answer"))?;
+        .map_err(|why| Stop::failed(format!("unexpected response of the server: {why}")))?;
     let json = session.console.form == Form::Json;
     if !flags.waiting.wait {
         return session.console.one(&value, || format!("{}\n", resource.id));
@@ -90,12 +88,12 @@ async fn provision(session: Session, flags: Flags) -> Result<(), Stop> {
         return Ok(());
     }
     Err(Stop::failed(format!(
-        "\"{}\" is {}: ask `usher why {}`",
+        "\"{}\" is {}: see `usher why {}`",
         ended.name, ended.phase, ended.id
     )))
 }
 
-/// Sends a declaration until it is answered; one key makes all of them one.
+/// Retries a declaration under one idempotency key, so that it is declared once.
 async fn declare(session: &Session, body: &Value) -> Result<Value, Stop> {
     let key = Uuid::new_v4().to_string();
     let mut attempt = 1;
@@ -109,7 +107,7 @@ async fn declare(session: &Session, body: &Value) -> Result<Value, Stop> {
     }
 }
 
-/// The types of a blueprint's parameters, so that a number meant as a text stays one.
+/// The parameter types of a blueprint, so that digits for a string parameter stay a string.
 async fn kinds(
     session: &Session,
     blueprint: &str,
@@ -126,7 +124,7 @@ async fn kinds(
     Ok(parameters.iter().filter_map(|it| Some((text(it, "name")?, text(it, "type")?))).collect())
 }
 
-/// A value of the parameter's type; what does not fit is left for the server to refuse.
+/// A value of the parameter's type; a text that does not parse is left for the server to refuse.
 fn typed(kinds: &BTreeMap<String, String>, key: &str, text: &str) -> Value {
     let fitting = match kinds.get(key).map(String::as_str) {
         Some("boolean") => text.parse::<bool>().ok().map(Value::from),
@@ -141,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_has_the_type_that_its_blueprint_says() {
+    fn a_value_has_the_type_of_its_blueprint_parameter() {
         let kinds = [("count", "integer"), ("big", "boolean"), ("zip", "string")];
         let kinds = kinds.map(|(key, kind)| (key.to_owned(), kind.to_owned())).into();
         assert_eq!(typed(&kinds, "count", "7"), json!(7));

@@ -1,4 +1,4 @@
-//! `usher receipt`: every outside name a resource ever had, and the evidence.
+//! `usher receipt`: every external name a resource ever had, and the evidence.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -9,10 +9,9 @@ use crate::console::{cell, table};
 use crate::session::{Basics, InProject, Session, run as session};
 use crate::stop::Stop;
 
-/// Whose.
 #[derive(clap::Args)]
 pub struct Flags {
-    /// Its name or id; a name means its newest life
+    /// Name or id of the resource; a name means the newest resource of that name
     #[arg(value_name = "NAME|ID")]
     resource: String,
     #[command(flatten)]
@@ -35,7 +34,7 @@ async fn receipt(session: Session, flags: Flags) -> Result<(), Stop> {
 
 fn shown(receipt: &Receipt) -> String {
     let resource = &receipt.resource;
-    let end = if receipt.settled { "every name is accounted for" } else { "some names are open" };
+    let end = if receipt.settled { "every name is accounted for" } else { "names not yet gone" };
     let mut out = format!("{} {} is {}: {end}\n\n", resource.name, resource.id, resource.phase);
     out.push_str(&rows(&receipt.rows));
     if let Some(shared) = &receipt.provider_config {

@@ -1,4 +1,4 @@
-//! `usher retry`: reconciles a resource now, makes it anew, or resets a mass-deletion guard.
+//! `usher retry`: reconciles a resource now, replaces it, or resets a mass-deletion guard.
 
 use std::process::ExitCode;
 
@@ -9,18 +9,17 @@ use crate::client::encoded;
 use crate::session::{Basics, InProject, Session, run as session};
 use crate::stop::Stop;
 
-/// What is tried again.
 #[derive(clap::Args)]
 pub struct Flags {
-    /// Its name or id
+    /// Name or id of the resource
     #[arg(value_name = "NAME|ID", required_unless_present = "reset_guard")]
     resource: Option<String>,
     #[command(flatten)]
     project: InProject,
-    /// Tear the old generation down and make a new one
+    /// Tear the current generation down and create a new one
     #[arg(long)]
     replace: bool,
-    /// Reset the mass-deletion guard of this world: what is absent counts as gone again
+    /// Reset the mass-deletion guard of this world: absent objects count as gone again
     #[arg(long, value_name = "WORLD", conflicts_with_all = ["resource", "replace"])]
     reset_guard: Option<String>,
     #[command(flatten)]

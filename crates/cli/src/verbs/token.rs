@@ -1,4 +1,4 @@
-//! `usher token`: operators' tokens. The text of one is printed once.
+//! `usher token`: operator tokens. The secret is printed once.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,6 @@ use crate::console::cell;
 use crate::session::{Basics, Session, field, run as session};
 use crate::stop::Stop;
 
-/// What to do.
 #[derive(clap::Args)]
 pub struct Flags {
     #[command(subcommand)]
@@ -19,13 +18,13 @@ pub struct Flags {
 
 #[derive(clap::Subcommand)]
 enum Order {
-    /// Make a token, and print its text this once
+    /// Create a token and print its secret, once
     Create(Create),
-    /// List tokens, without their texts
+    /// List tokens, without their secrets
     List(Basics),
-    /// Withdraw a token
+    /// Revoke a token
     Revoke {
-        /// Its id
+        /// Id of the token
         id: String,
         #[command(flatten)]
         basics: Basics,
@@ -34,15 +33,15 @@ enum Order {
 
 #[derive(clap::Args)]
 struct Create {
-    /// What to call it
+    /// Name of the token
     name: String,
-    /// What it allows: viewer, operator or admin
+    /// Role: viewer, operator or admin
     #[arg(long)]
     role: String,
-    /// Confine it to this project
+    /// Restrict it to this project
     #[arg(long)]
     project: Option<String>,
-    /// When it ends by itself, as RFC 3339 in UTC
+    /// When it expires, as RFC 3339 in UTC
     #[arg(long, value_name = "TIME")]
     expires_at: Option<String>,
     #[command(flatten)]
@@ -76,5 +75,5 @@ async fn list(session: Session) -> Result<(), Stop> {
 async fn revoke(session: Session, id: String) -> Result<(), Stop> {
     let path = format!("/v1/operator-tokens/{}", encoded(&id));
     session.client.call(Method::DELETE, &path, None, None).await?;
-    session.console.one(&json!({"revoked": id}), || format!("{id} is withdrawn\n"))
+    session.console.one(&json!({"revoked": id}), || format!("{id} revoked\n"))
 }

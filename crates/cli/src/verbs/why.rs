@@ -1,4 +1,4 @@
-//! `usher why`: why a resource or a machine is where it is, who holds it, and what to do.
+//! `usher why`: the phase of a resource or a machine, what blocks it, and what to do.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -10,13 +10,12 @@ use crate::console::age;
 use crate::session::{Basics, InProject, Session, run as session};
 use crate::stop::Stop;
 
-/// What a machine is asked for with.
+/// The prefix that selects a machine.
 const MACHINE: &str = "machine/";
 
-/// Who is asked about.
 #[derive(clap::Args)]
 pub struct Flags {
-    /// Its name or id; a machine is asked for as `machine/NAME`
+    /// Name or id of the resource; `machine/NAME` for a machine
     #[arg(value_name = "NAME|ID")]
     resource: String,
     #[command(flatten)]
@@ -43,7 +42,7 @@ async fn why(session: Session, flags: Flags) -> Result<(), Stop> {
     session.console.one(&value, || told(&why))
 }
 
-/// Who holds it, one line each.
+/// The blockers, one line each.
 pub(super) fn held(blockers: &[Blocker]) -> String {
     let lines = blockers.iter().map(|it| {
         let since = it.since.as_deref().map(|at| format!(", for {}", age(at))).unwrap_or_default();
@@ -54,7 +53,7 @@ pub(super) fn held(blockers: &[Blocker]) -> String {
 
 fn told(why: &Why) -> String {
     let Why { resource, summary, blockers, advice, attempts, next_look_at, parked, trouble } = why;
-    let reason = resource.reason.as_deref().unwrap_or("nobody has looked yet");
+    let reason = resource.reason.as_deref().unwrap_or("not reconciled yet");
     let mut out = format!(
         "{} is {} ({reason}) for {}\n{summary}\n",
         resource.name,
@@ -63,15 +62,15 @@ fn told(why: &Why) -> String {
     );
     // Writing to a String cannot fail.
     if let Some(trouble) = trouble {
-        let _ = writeln!(out, "The last step did not end well, at attempt {attempts}: {trouble}");
+        let _ = writeln!(out, "The last step failed, attempt {attempts}: {trouble}");
     }
     if *parked {
-        out.push_str("Nobody looks again before `usher retry`\n");
+        out.push_str("Parked: not reconciled again before `usher retry`\n");
     } else if let Some(at) = next_look_at {
-        let _ = writeln!(out, "It is looked at again at {at}");
+        let _ = writeln!(out, "Next reconcile at {at}");
     }
     if !blockers.is_empty() {
-        let _ = write!(out, "Held by\n{}", held(blockers));
+        let _ = write!(out, "Blocked by\n{}", held(blockers));
     }
     out.push_str(&advised(advice));
     out
@@ -88,10 +87,10 @@ fn told_of_machine(why: &MachineWhy) -> String {
     );
     // Writing to a String cannot fail.
     if let Some(at) = deadline {
-        let _ = writeln!(out, "It has until {at}");
+        let _ = writeln!(out, "Deadline {at}");
     }
     if !blockers.is_empty() {
-        let _ = write!(out, "Held by\n{}", held(blockers));
+        let _ = write!(out, "Blocked by\n{}", held(blockers));
     }
     out.push_str(&advised(advice));
     out

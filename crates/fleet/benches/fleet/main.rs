@@ -1,7 +1,7 @@
-//! Measures the shard's memory: a plan after one change, lists as they come from the wire, and how
-//! many bytes a machine takes. Quantiles are exact.
+//! Measures the shard's memory: a plan after one change, lists decoded from the wire, and bytes per
+//! machine. Quantiles are exact.
 //!
-//! `--machines N` says how many there are; `--quick` makes everything smaller.
+//! `--machines N` sets the number of machines; `--quick` runs smaller sizes.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -30,7 +30,7 @@ use uuid::Uuid;
 
 const CLUSTERS: u32 = 50;
 const NEEDS: u32 = 1_000;
-/// How many machines a list of changes names.
+/// Machines in a list of changes.
 const CHANGES: u32 = 1_000;
 const NOW: Timestamp = Timestamp::from_millis(10_000);
 
@@ -55,7 +55,7 @@ fn main() {
     println!("{bytes} bytes per machine, resident, index and names included");
 }
 
-/// A plan after nothing but one machine changed, and after a thousand did.
+/// A plan after one machine changed, and after a thousand did.
 fn plans(memory: &mut Memory, machines: u32, cycles: usize) {
     for (what, changes) in [("plan, one machine changed", 1), ("plan, 1000 changed", CHANGES)] {
         let took = (0..).take(cycles).map(|cycle: u32| {
@@ -90,7 +90,7 @@ fn cycle_once(memory: &mut Memory) {
     let _ = black_box(plan(fleet, &at));
 }
 
-/// Lists from their bytes to the last machine that is spoken to.
+/// Lists from their bytes to the last notified machine.
 fn lists(memory: &mut Memory, machines: u32, times: usize) {
     let all: Vec<Vec<u8>> =
         (0..machines).map(|it| wire(it, machines, false).encode_to_vec()).collect();
@@ -187,7 +187,7 @@ fn row(machine: &fleet::Machine) -> Machine {
     adopt(&report, "p", &"shard-0".parse().unwrap(), NOW).unwrap().machine
 }
 
-/// The bytes of this process that are in memory.
+/// The resident bytes of this process.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = text.split(' ').nth(1).unwrap().parse().unwrap();

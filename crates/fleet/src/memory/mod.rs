@@ -1,14 +1,14 @@
-//! What a shard remembers of its machines in one epoch: who is due, who is worked on, what was
-//! heard and not looked at yet, and the index that plans are made on.
+//! The cache of a shard for one epoch: due and running machines, messages that no step has read
+//! yet, and the index for plans.
 //!
-//! Rows stand in the store; of each this keeps what tells whether it must be looked at. Nothing
-//! here waits, and everything is forgotten with the epoch.
+//! The rows are in the store; this keeps of each what decides whether it needs a step. Nothing here
+//! blocks, and everything is dropped with the epoch.
 //!
 //! **Invariants**
-//! - One machine is worked on by one step at a time.
-//! - Whoever is woken while it is worked on is due again, whatever the step decided; after a step
-//!   that failed, when it would be tried again anyhow.
-//! - Work follows what changed: no call here walks all machines but the first and a full list.
+//! - At most one step runs per machine.
+//! - A machine that is woken during its step is due again, whatever the step decided; after a
+//!   failed step, when its back-off ends.
+//! - Cost follows changes: only the initial load and a full list iterate over all machines.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -26,29 +26,25 @@ use usher_kernel::{Timestamp, Version};
 
 use super::record::{Mark, is_open};
 
-/// Something that was heard of a machine and not looked at yet.
+/// News of a machine that no step has read yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
-    /// How it was learned.
     pub source: Source,
-    /// The stamp of the look.
+    /// The stamp of the observation.
     pub stamp: Token,
-    /// The record; that it could not be decoded; or that there is none.
     pub heard: Heard,
 }
 
-/// What was heard.
+/// What a message says.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Heard {
-    /// A record.
     Record(Box<Raw>),
     /// A record that could not be decoded.
     Broken,
-    /// A list without it.
+    /// A full list without it.
     Missing,
 }
 
-/// One machine.
 #[derive(Clone, Debug)]
 struct Entry {
     id: Arc<str>,
@@ -57,9 +53,9 @@ struct Entry {
     token: Token,
     mark: Mark,
     phase: Phase,
-    /// Whether any word of it is worth a step.
+    /// Whether any message about it is worth a step.
     is_open: bool,
-    /// Whether an order is recorded and not known to be sent.
+    /// Whether a command is recorded and not known to be sent.
     is_recorded: bool,
     /// The number of the last believed list that named it.
     listed_in: u32,
@@ -68,42 +64,38 @@ struct Entry {
     attempts: u8,
 }
 
-/// Whether a machine is worked on.
+/// Whether a step of the machine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
     Rests,
     Runs,
-    /// It was woken while it was worked on.
+    /// It was woken during its step.
     RunsAndWoken,
 }
 
-/// A machine that may be stepped.
+/// A machine that is due for a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// Its number.
     pub slot: Slot,
-    /// Its life.
     pub life: MachineLifeId,
-    /// How often in a row it was tried in vain.
+    /// Failed attempts in a row.
     pub attempts: u8,
 }
 
 /// What a record of a machine is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Standing {
-    /// How it is known.
+    /// The digest of its row.
     pub(super) mark: Mark,
-    /// Its last token.
     pub(super) token: Token,
-    /// Whether any word of it is worth a step.
+    /// Whether any message about it is worth a step.
     pub(super) is_open: bool,
 }
 
-/// The memory of one epoch.
 #[derive(Debug)]
 pub struct Memory {
     issuer: Issuer,
-    /// Tokens of verbs whose answer was lost, by the time from which they cannot arrive any more.
+    /// Tokens of commands without a response, by the time after which they cannot arrive any more.
     unanswered: BTreeMap<(Timestamp, Token), u32>,
     fleet: Fleet,
     entries: Vec<Option<Entry>>,
@@ -114,15 +106,14 @@ pub struct Memory {
     messages: BTreeMap<u32, Vec<Message>>,
     due: BTreeSet<(Timestamp, u32)>,
     running: usize,
-    /// The number of the last believed list; none before the first.
+    /// The number of the last believed list; 0 before the first.
     list: u32,
     is_list_believed: bool,
-    /// Whether something changed that a plan may ask for.
+    /// Whether a change may affect the plan.
     is_changed: bool,
 }
 
 impl Memory {
-    /// The memory of a new epoch.
     pub fn new(owner: ShardId, windows: Windows, epoch: u64) -> Self {
         Self {
             issuer: Issuer::new(epoch),
@@ -142,8 +133,8 @@ impl Memory {
         }
     }
 
-    /// Notes how a row is now; an older version than the one that is known changes nothing.
-    /// Whoever is gone is forgotten.
+    /// Records the current row; a version older than the known one changes nothing. A machine
+    /// that is gone is removed.
     pub fn note(&mut self, life: MachineLifeId, version: Version, machine: &Machine) -> Slot {
         let number = match self.by_life.get(&life) {
             Some(number) => *number,
@@ -169,7 +160,6 @@ impl Memory {
         slot
     }
 
-    /// How many machines are known.
     pub fn machines(&self) -> usize {
         self.by_life.len()
     }
@@ -179,23 +169,21 @@ impl Memory {
         &self.phases
     }
 
-    /// How many machines are on their way.
+    /// How many machines are in transition.
     pub fn passing(&self) -> usize {
         let passing = Phase::ALL.iter().zip(&self.phases).filter(|it| it.0.is_passing());
         passing.map(|it| it.1).sum()
     }
 
-    /// The machine of a name.
     pub fn find(&self, id: &MachineId) -> Option<Slot> {
         self.by_id.get(id.as_str()).map(|it| Slot(*it))
     }
 
-    /// The life and version of a machine.
     pub fn known(&self, slot: Slot) -> Option<(MachineLifeId, Version)> {
         self.entry(slot).map(|it| (it.life, it.version))
     }
 
-    /// Makes a machine due now, also while it is worked on.
+    /// Makes a machine due now, also during its step.
     pub fn wake(&mut self, slot: Slot, now: Timestamp) {
         let Some(entry) = self.entries.get_mut(slot.0 as usize).and_then(Option::as_mut) else {
             return;
@@ -213,8 +201,7 @@ impl Memory {
         }
     }
 
-    /// Keeps something that was heard for the machine's next step; a later list replaces an
-    /// earlier one.
+    /// Keeps a message for the machine's next step; a later list replaces an earlier one.
     pub fn post(&mut self, slot: Slot, message: Message, now: Timestamp) {
         if self.entry(slot).is_none() {
             return;
@@ -227,9 +214,9 @@ impl Memory {
         self.wake(slot, now);
     }
 
-    /// What was heard of a machine: answers to verbs first, since a list that counts began after
-    /// them. Nothing makes the machine be asked for by itself: a recorded order is sent after a
-    /// question only, and what the machine overtook since a list began no later list tells again.
+    /// The next message of a machine: responses to commands first, since a list that counts began
+    /// after them. `None` makes the step read the machine by id: a recorded command is sent only
+    /// after a read, and a change that the machine overtook since a list began is in no later list.
     pub fn take_message(&mut self, slot: Slot, machine: &Machine) -> Option<Message> {
         let waiting = self.messages.get_mut(&slot.0)?;
         let (order, token) = (machine.fields().order, machine.fields().token);
@@ -245,7 +232,7 @@ impl Memory {
         message
     }
 
-    /// Takes machines that are due, as far as there is room.
+    /// Takes due machines, up to the limit of running steps.
     pub fn claim(&mut self, running_max: usize, now: Timestamp) -> Vec<Turn> {
         let mut turns = vec![];
         while self.running < running_max {
@@ -264,7 +251,7 @@ impl Memory {
         turns
     }
 
-    /// Ends a step: when to look again, and whether the step came to its end.
+    /// Ends a step: when to requeue, and whether the step finished.
     pub fn rest(&mut self, slot: Slot, until: Option<Timestamp>, finished: bool, now: Timestamp) {
         self.running = self.running.saturating_sub(1);
         let waits = self.messages.contains_key(&slot.0);
@@ -278,7 +265,7 @@ impl Memory {
         entry.work = Work::Rests;
         let due = match (finished, until) {
             (true, _) if woken || waits => Some(now),
-            // Whoever came while it failed is not tried sooner, but tried again.
+            // A wake-up during a failed step does not shorten the back-off, but is not lost.
             (false, None) if woken => Some(now),
             (true | false, until) => until,
         };
@@ -288,12 +275,12 @@ impl Memory {
         }
     }
 
-    /// When somebody is due next.
+    /// When the next machine is due.
     pub fn next_due(&self) -> Option<Timestamp> {
         self.due.first().map(|it| it.0)
     }
 
-    /// How many machines are worked on, and how many wait although they are due.
+    /// How many steps run, and how many machines are due and wait.
     pub fn load(&self, now: Timestamp) -> (usize, usize) {
         let waiting = self.due.range(..=(now, u32::MAX)).count();
         (self.running, waiting)
@@ -357,7 +344,6 @@ impl Memory {
 
 /// Tokens and stamps.
 impl Memory {
-    /// The epoch.
     pub const fn epoch(&self) -> u64 {
         self.issuer.epoch()
     }
@@ -367,27 +353,27 @@ impl Memory {
         self.issuer.stamp()
     }
 
-    /// The stamp of a question about a machine with this token that is asked now.
+    /// The stamp of a read of a machine with this token that begins now.
     pub fn stamp_for(&self, token: Token) -> Token {
         self.issuer.stamp_for(token)
     }
 
-    /// A token nobody had before.
+    /// A token that was never used before.
     pub fn reserve(&mut self) -> Token {
         self.issuer.reserve()
     }
 
-    /// A verb was answered, or a token will not be used.
+    /// A command got its response, or a token will not be used.
     pub fn settle(&mut self, token: Token) {
         self.issuer.settle(token);
     }
 
-    /// A verb of a machine was not answered: it may arrive until then.
+    /// A command of a machine got no response: it may arrive until then.
     pub fn settle_at(&mut self, token: Token, slot: Slot, at: Timestamp) {
         self.unanswered.insert((at, token), slot.0);
     }
 
-    /// Settles what cannot arrive any more. An order that waits to be sent again can.
+    /// Settles commands that cannot arrive any more. A command that waits to be resent can.
     pub fn settle_overdue(&mut self, now: Timestamp) {
         while let Some(first) = self.unanswered.first_entry().filter(|it| it.key().0 <= now) {
             let ((_, token), number) = first.remove_entry();
@@ -416,12 +402,11 @@ impl Memory {
         self.entry(slot).map(|it| Standing { mark: it.mark, token: it.token, is_open: it.is_open })
     }
 
-    /// Every machine.
     pub(super) fn slots(&self) -> impl Iterator<Item = Slot> {
         (0_u32..).zip(&self.entries).filter(|it| it.1.is_some()).map(|it| Slot(it.0))
     }
 
-    /// Begins a list that is believed, in which nobody is named yet, or one that is not.
+    /// Starts a believed list that names no machine yet, or one that is not believed.
     pub(super) fn believe_list(&mut self, is_believed: bool) {
         self.is_changed |= self.is_list_believed != is_believed;
         self.is_list_believed = is_believed;
@@ -430,7 +415,7 @@ impl Memory {
         }
     }
 
-    /// These are named by the list that is believed.
+    /// Records that the believed list names these machines.
     pub(super) fn name_in_list(&mut self, slots: &BTreeSet<u32>) {
         let list = self.list;
         for number in slots {
@@ -440,23 +425,22 @@ impl Memory {
         }
     }
 
-    /// Whether the last full list is believed.
     pub const fn is_list_believed(&self) -> bool {
         self.is_list_believed
     }
 
-    /// The index, and whether something changed since this was last asked.
+    /// The index, and whether it changed since the last call.
     pub fn fleet(&mut self) -> (&mut Fleet, bool) {
         let changed = std::mem::take(&mut self.is_changed);
         (&mut self.fleet, changed)
     }
 
-    /// The index as it is.
+    /// The index, without clearing the change mark.
     pub const fn fleet_now(&self) -> &Fleet {
         &self.fleet
     }
 
-    /// Something changed that a plan may ask for.
+    /// Records a change that may affect the plan.
     pub const fn touch(&mut self) {
         self.is_changed = true;
     }

@@ -54,7 +54,7 @@ fn take_in(memory: &mut Memory, entries: Vec<Record>, scope: Scope) -> Taken {
 
 // Requirement: F-70
 #[test]
-fn a_machine_is_worked_on_by_one_step_at_a_time_and_no_wake_up_is_lost() {
+fn one_step_per_machine_runs_at_a_time_and_no_wake_up_is_lost() {
     let mut memory = memory(3);
     assert_eq!(memory.claim(9, at(5)), []);
     memory.wake(Slot(1), at(5));
@@ -62,18 +62,18 @@ fn a_machine_is_worked_on_by_one_step_at_a_time_and_no_wake_up_is_lost() {
     let turns = memory.claim(9, at(5));
     assert_eq!(turns, [Turn { slot: Slot(1), life: life(1), attempts: 1 }]);
     memory.wake(Slot(1), at(6));
-    assert_eq!(memory.claim(9, at(6)), [], "it is worked on");
+    assert_eq!(memory.claim(9, at(6)), [], "its step runs");
     memory.rest(Slot(1), None, true, at(7));
-    assert_eq!(memory.claim(9, at(7)).len(), 1, "it was woken meanwhile");
+    assert_eq!(memory.claim(9, at(7)).len(), 1, "it was woken during the step");
     memory.rest(Slot(1), Some(at(20)), false, at(8));
     assert_eq!((memory.claim(9, at(19)).len(), memory.next_due()), (0, Some(at(20))));
     let again = memory.claim(9, at(20));
-    assert_eq!(again[0].attempts, 2, "the last one was in vain");
+    assert_eq!(again[0].attempts, 2, "the last attempt failed");
 }
 
 // Requirement: F-81
 #[test]
-fn mail_does_not_make_a_step_that_failed_be_tried_sooner() {
+fn a_message_does_not_shorten_the_back_off_of_a_failed_step() {
     let mut memory = memory(1);
     let mail = |memory: &mut Memory, at| {
         let (source, stamp) = (Source::Acknowledgement, memory.stamp());
@@ -83,19 +83,19 @@ fn mail_does_not_make_a_step_that_failed_be_tried_sooner() {
     assert_eq!(memory.claim(9, at(1)).len(), 1);
     mail(&mut memory, at(2));
     memory.rest(Slot(0), Some(at(20)), false, at(3));
-    assert_eq!(memory.next_due(), Some(at(20)), "it waits as it was told");
+    assert_eq!(memory.next_due(), Some(at(20)), "it keeps its back-off");
     assert_eq!(memory.claim(9, at(20)).len(), 1);
     memory.rest(Slot(0), Some(at(90)), true, at(21));
-    assert_eq!(memory.next_due(), Some(at(21)), "what came meanwhile is looked at");
+    assert_eq!(memory.next_due(), Some(at(21)), "the message is handled");
     assert_eq!(memory.claim(9, at(21)).len(), 1);
     memory.wake(Slot(0), at(22));
     memory.rest(Slot(0), None, false, at(23));
-    assert_eq!(memory.next_due(), Some(at(23)), "nobody who was woken rests for good");
+    assert_eq!(memory.next_due(), Some(at(23)), "no wake-up is lost");
 }
 
 // Requirement: F-70
 #[test]
-fn no_more_are_worked_on_than_there_is_room_for() {
+fn no_more_steps_run_than_allowed() {
     let mut memory = memory(5);
     (0..5).for_each(|it| memory.wake(Slot(it), at(1)));
     assert_eq!(memory.claim(2, at(2)).len(), 2);
@@ -105,7 +105,7 @@ fn no_more_are_worked_on_than_there_is_room_for() {
 }
 
 #[test]
-fn an_older_version_changes_nothing_and_whoever_is_gone_is_forgotten() {
+fn an_older_version_changes_nothing_and_a_gone_machine_is_removed() {
     let mut memory = memory(2);
     let idle = machine(0);
     memory.note(life(0), Version(5), &idle);
@@ -121,7 +121,7 @@ fn an_older_version_changes_nothing_and_whoever_is_gone_is_forgotten() {
 
 // Requirement: F-71
 #[test]
-fn a_list_speaks_only_to_whom_it_says_something_new() {
+fn a_list_notifies_only_machines_that_it_has_news_of() {
     let mut memory = memory(20);
     let all = (0..20).map(whole).collect();
     let taken = take_in(&mut memory, all, Scope::Full);
@@ -137,7 +137,7 @@ fn a_list_speaks_only_to_whom_it_says_something_new() {
 
 // Requirement: F-64
 #[test]
-fn whoever_is_missing_is_asked_for_unless_too_many_are() {
+fn a_missing_machine_is_read_by_id_unless_too_many_are_missing() {
     let mut memory = memory(100);
     let taken = take_in(&mut memory, (1..100).map(whole).collect(), Scope::Full);
     assert_eq!((taken.credence, taken.told), (Some(Credence::Whole), 1));
@@ -153,19 +153,19 @@ fn whoever_is_missing_is_asked_for_unless_too_many_are() {
 
 // Requirement: F-65
 #[test]
-fn a_record_that_nobody_can_place_keeps_the_next_list_from_going_on() {
+fn a_record_without_an_id_makes_the_next_list_a_full_one() {
     let mut memory = memory(1);
     let entries = vec![whole(0), Record::Lost, Record::Broken("m9".parse().unwrap()), whole(0)];
     let taken = take_in(&mut memory, entries, Scope::Full);
     assert_eq!((taken.credence, taken.is_lossy), (Some(Credence::Cut), true));
     let wrong = [Wrong::Undecodable, Wrong::Undecodable, Wrong::Repeated];
     assert_eq!(taken.refused, wrong);
-    assert_eq!(taken.unread.len(), 1, "it is asked for by its name");
+    assert_eq!(taken.unread.len(), 1, "it is read by id");
 }
 
 // Requirement: F-65
 #[test]
-fn a_list_from_before_the_last_order_makes_the_machine_be_asked_for() {
+fn a_list_older_than_the_last_command_causes_a_read_by_id() {
     let mut memory = memory(1);
     let stamp = memory.stamp();
     let mut fields = machine(0).fields().clone();
@@ -176,12 +176,12 @@ fn a_list_from_before_the_last_order_makes_the_machine_be_asked_for() {
     let taken = memory.take_in(read(list), (Scope::Delta, stamp), None, at(9));
     assert_eq!(taken.told, 1);
     assert_eq!(memory.claim(9, at(9)).len(), 1);
-    assert_eq!(memory.take_message(Slot(0), &ordered), None, "what it says is old");
+    assert_eq!(memory.take_message(Slot(0), &ordered), None, "the list is older");
 }
 
-/// Red by: an answer to a verb that takes the place of what was listed meanwhile.
+/// Red by: a response to a command that replaces a message of a list.
 #[test]
-fn a_list_that_came_before_the_answer_to_a_verb_makes_the_machine_be_asked_for() {
+fn a_list_before_the_response_to_a_command_causes_a_read_by_id() {
     let mut memory = memory(1);
     let stamp = memory.stamp();
     let mut fields = machine(0).fields().clone();
@@ -197,13 +197,13 @@ fn a_list_that_came_before_the_answer_to_a_verb_makes_the_machine_be_asked_for()
     memory.claim(9, at(9));
     assert_eq!(memory.take_message(Slot(0), &ordered), Some(answer));
     memory.rest(Slot(0), None, true, at(9));
-    assert_eq!(memory.claim(9, at(9)).len(), 1, "it is due once more");
+    assert_eq!(memory.claim(9, at(9)).len(), 1, "it is due again");
     assert_eq!(memory.take_message(Slot(0), &ordered), None);
 }
 
-/// Red by: a change that is told once, of a machine that is on its way, and is not believed then.
+/// Red by: a change of a machine in transition that is listed once and not believed then.
 #[test]
-fn a_list_that_waited_while_its_machine_moved_on_makes_it_be_asked_for() {
+fn a_list_overtaken_by_its_machine_causes_a_read_by_id() {
     let mut memory = memory(1);
     let list = vec![Record::Whole(Box::new(raw(0, 1)))];
     assert_eq!(take_in(&mut memory, list.clone(), Scope::Delta).told, 1);
@@ -211,7 +211,7 @@ fn a_list_that_waited_while_its_machine_moved_on_makes_it_be_asked_for() {
     fields.token = memory.reserve();
     let moved = Machine::hydrate(fields).unwrap();
     assert_eq!(memory.claim(9, at(9)).len(), 1);
-    assert_eq!(memory.take_message(Slot(0), &moved), None, "it may be older than the move");
+    assert_eq!(memory.take_message(Slot(0), &moved), None, "it may be older than the change");
     memory.settle(moved.fields().token);
     memory.rest(Slot(0), None, true, at(9));
     assert_eq!(take_in(&mut memory, list, Scope::Delta).told, 1);
@@ -219,7 +219,7 @@ fn a_list_that_waited_while_its_machine_moved_on_makes_it_be_asked_for() {
 }
 
 #[test]
-fn a_verb_whose_answer_was_lost_is_outstanding_until_it_cannot_arrive() {
+fn a_command_without_a_response_is_outstanding_until_it_cannot_arrive() {
     let mut memory = memory(1);
     let token = memory.reserve();
     memory.settle_at(token, Slot(0), at(10));

@@ -1,4 +1,4 @@
-//! Providers that lie, stammer, are silent, or speak of others.
+//! Providers that send invalid data, repeat records, do not respond, or name other clusters.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn host() -> HostRef {
     HostRef { provider: "plant".to_owned(), r#ref: "h".to_owned() }
 }
 
-/// Machines of which each is wrong in its own way.
+/// Machines that are each invalid in another way.
 fn garbage() -> Vec<Machine> {
     let bent = |id: &str, change: fn(&mut Machine)| {
         let mut it = machine(id);
@@ -34,7 +34,7 @@ fn garbage() -> Vec<Machine> {
             it.host = Some(host());
             "a".clone_into(&mut it.cluster);
         }),
-        bent("bound-to-nobody", |it| {
+        bent("bound-to-no-cluster", |it| {
             it.set_state(MachineState::Configured);
             it.host = Some(host());
         }),
@@ -46,13 +46,13 @@ fn garbage() -> Vec<Machine> {
 
 // Requirement: F-63
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn garbage_hinders_nobody_and_is_never_given_to_a_need() {
+async fn invalid_records_block_no_machine_and_serve_no_need() {
     let mut yard = Yard::closed(3).await;
     for it in garbage() {
         yard.plant.add(it);
     }
     yard.start();
-    // What has a state is followed; what offers nothing that can be read is given to nobody.
+    // A record with a state is followed; one without a valid offer serves no need.
     yard.until(Phase::Speculative, 6).await;
     yard.need("a", 6, 100).await;
     yard.until(Phase::Configured, 3).await;
@@ -70,7 +70,7 @@ async fn garbage_hinders_nobody_and_is_never_given_to_a_need() {
 
 // Requirement: F-63
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_turns_into_garbage_stays_as_it_was_and_recovers() {
+async fn a_node_with_an_invalid_record_keeps_its_state_and_recovers() {
     let mut yard = Yard::open(2).await;
     yard.need("a", 2, 100).await;
     yard.until(Phase::Configured, 2).await;
@@ -96,10 +96,10 @@ async fn a_node_that_turns_into_garbage_stays_as_it_was_and_recovers() {
     yard.stop().await;
 }
 
-/// Red by: a Delete that is sent to what failed, or a failure that hinders others.
+/// Red by: a Delete that is sent to a failed machine, or a failure that blocks others.
 // Requirement: PM-17
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_provider_without_a_way_out_keeps_what_failed_and_hinders_nobody() {
+async fn a_failed_machine_without_salvage_stays_and_blocks_no_other() {
     let mut yard = Yard::closed(2).await;
     yard.figures.life.deadlines.failed = Duration::ZERO;
     yard.start();
@@ -108,7 +108,7 @@ async fn a_provider_without_a_way_out_keeps_what_failed_and_hinders_nobody() {
         it.set_state(MachineState::Failed);
         "no quota".clone_into(&mut it.last_error);
     });
-    yard.eventually("asked in vain", || {
+    yard.eventually("salvage refused", || {
         yard.tally.outcomes(Kind::Salvage, Outcome::Unsupported) > 0
     })
     .await;
@@ -117,8 +117,8 @@ async fn a_provider_without_a_way_out_keeps_what_failed_and_hinders_nobody() {
     assert_eq!(yard.count(Phase::Failed).await, 1);
     let shown = yard.shown();
     let mut deletes = shown.lines().filter(|it| it.contains("outcomes_total{kind=\"Delete\""));
-    assert!(deletes.all(|it| it.ends_with(" 0")), "no public verb is sent to it: {shown}");
-    // Somebody cleaned up there.
+    assert!(deletes.all(|it| it.ends_with(" 0")), "no public command is sent to it: {shown}");
+    // An operator cleaned up at the provider.
     yard.plant.bend("m0", |it| {
         it.set_state(MachineState::Speculative);
         it.last_error.clear();
@@ -129,7 +129,7 @@ async fn a_provider_without_a_way_out_keeps_what_failed_and_hinders_nobody() {
 
 // Requirement: F-64
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_list_that_is_cut_or_empty_removes_nobody_and_takes_nothing_away() {
+async fn a_truncated_or_empty_list_removes_no_machine_and_no_capacity() {
     for keep in [0, 5] {
         let mut yard = Yard::open(24).await;
         yard.need("a", 20, 100).await;
@@ -140,7 +140,7 @@ async fn a_list_that_is_cut_or_empty_removes_nobody_and_takes_nothing_away() {
         yard.need("a", 10, 100).await;
         let asked = yard.plant.traffic().0;
         yard.eventually("listed again", || yard.plant.traffic().0 > asked + 3).await;
-        assert_eq!(yard.count(Phase::Configured).await, 20, "nothing is gone and nothing taken");
+        assert_eq!(yard.count(Phase::Configured).await, 20, "nothing is gone or reclaimed");
         assert_eq!(yard.plant.deeds().len(), deeds);
         yard.plant.behave(|it| it.bend = None);
         yard.until(Phase::Configured, 10).await;
@@ -159,13 +159,13 @@ fn cut(list: &mut Vec<Machine>) {
 
 // Requirement: F-64
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_is_missing_in_a_whole_list_is_asked_for_and_gone_only_then() {
+async fn a_machine_missing_in_a_full_list_is_gone_only_after_a_read_by_id() {
     let mut yard = Yard::open(12).await;
     yard.until(Phase::Speculative, 12).await;
     yard.plant.behave(|it| it.bend = Some(|list| list.retain(|it| it.id != "m3")));
     let asked = yard.plant.traffic().0;
     yard.eventually("listed in full", || yard.plant.traffic().0 > asked + 25).await;
-    assert_eq!(yard.rows().await.len(), 12, "the provider knows it when it is asked");
+    assert_eq!(yard.rows().await.len(), 12, "the provider returns it by id");
     yard.plant.behave(|it| it.bend = None);
     yard.plant.remove("m3");
     yard.until_rows("gone", |rows| rows.len() == 11).await;
@@ -178,7 +178,7 @@ async fn whoever_is_missing_in_a_whole_list_is_asked_for_and_gone_only_then() {
 
 // Requirement: F-66
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_binding_of_another_cluster_is_left_alone_until_it_is_settled() {
+async fn a_binding_to_another_cluster_is_not_touched_until_settled() {
     let mut yard = Yard::open(3).await;
     yard.need("a", 2, 100).await;
     yard.until(Phase::Configured, 2).await;
@@ -195,7 +195,7 @@ async fn a_binding_of_another_cluster_is_left_alone_until_it_is_settled() {
     .await;
     yard.need("a", 0, 100).await;
     yard.until(Phase::Idle, 2).await;
-    assert_eq!(yard.plant.machine(&mine).cluster, "strangers", "nobody touched it");
+    assert_eq!(yard.plant.machine(&mine).cluster, "strangers", "the shard did not touch it");
     yard.plant.bend(&mine, |it| "a".clone_into(&mut it.cluster));
     yard.until(Phase::Idle, 3).await;
     yard.stop().await;
@@ -207,12 +207,12 @@ async fn a_binding_of_another_cluster_is_left_alone_until_it_is_settled() {
 
 // Requirement: F-66
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn answers_that_come_after_the_end_was_seen_take_nothing_back() {
+async fn a_response_after_the_observed_end_reverts_nothing() {
     let mut yard = Yard::open(6).await;
     yard.plant.behave(|it| (it.is_staged, it.holds_answers) = (true, true));
     yard.need("a", 6, 100).await;
     yard.eventually("six answers are held", || yard.plant.traffic().1 == 6).await;
-    // The answers say Creating; by the time they are sent the machines are long idle.
+    // The responses say Creating; by the time they are sent the machines are long idle.
     yard.plant.let_go();
     let asked = yard.plant.traffic().0;
     yard.eventually("the end is listed", || yard.plant.traffic().0 > asked + 2).await;
@@ -227,7 +227,7 @@ async fn answers_that_come_after_the_end_was_seen_take_nothing_back() {
 
 // Requirement: F-66
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn records_that_are_repeated_are_read_once() {
+async fn repeated_records_are_applied_once() {
     let mut yard = Yard::closed(3).await;
     yard.plant.behave(|it| {
         it.bend = Some(|list| {
@@ -245,7 +245,7 @@ async fn records_that_are_repeated_are_read_once() {
 
 // Requirement: F-44, F-66
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn storms_of_errors_brick_nothing() {
+async fn bursts_of_errors_leave_every_machine_usable() {
     let mut yard = Yard::open(6).await;
     yard.until(Phase::Speculative, 6).await;
     yard.plant.behave(|it| it.fenced = 20);
@@ -266,7 +266,7 @@ async fn storms_of_errors_brick_nothing() {
 
 // Requirement: F-66
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn silence_is_waited_out() {
+async fn an_unresponsive_provider_is_retried() {
     let mut yard = Yard::closed(4).await;
     yard.patience = Patience { call: Duration::from_secs(2), list: Duration::from_secs(10) };
     yard.start();
@@ -274,8 +274,8 @@ async fn silence_is_waited_out() {
     yard.until(Phase::Configured, 2).await;
     yard.plant.behave(|it| it.is_silent = true);
     yard.need("a", 4, 100).await;
-    // An order is recorded only after its machine was seen where it begins.
-    yard.eventually("a call is given up", || yard.gave_up() > 2).await;
+    // A command is recorded only after its machine was seen in the state where it applies.
+    yard.eventually("a call timed out", || yard.gave_up() > 2).await;
     assert_eq!(yard.count(Phase::Configured).await, 2);
     yard.plant.behave(|it| it.is_silent = false);
     yard.until(Phase::Configured, 4).await;

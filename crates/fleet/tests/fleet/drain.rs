@@ -1,4 +1,4 @@
-//! What an asynchronous provider once broke: capacity that is drained and never comes back.
+//! Regressions with an asynchronous provider: drained capacity that never came back.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use usher_wire::fleet::MachineState;
 
 use crate::yard::Yard;
 
-/// Demand for twelve of twenty-four, all staged, let go only when everything was accepted.
+/// Demand for twelve of twenty-four machines, all staged, completed once all were accepted.
 async fn grown() -> Yard {
     let yard = Yard::open(24).await;
     yard.plant.behave(|it| it.is_staged = true);
@@ -27,7 +27,7 @@ async fn grown() -> Yard {
 
 // Requirement: F-60
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reclaimed_machines_stay_bound_until_they_have_left_and_capacity_shrinks() {
+async fn reclaimed_machines_stay_bound_until_drained_and_capacity_shrinks() {
     let mut yard = grown().await;
     yard.need("a", 2, 100).await;
     yard.until(Phase::Draining, 10).await;
@@ -83,7 +83,7 @@ async fn preempted_machines_leave_their_cluster_before_they_join_another() {
     }
     let drains = yard.plant.deeds().into_iter().filter(|it| it.verb == MachineState::Draining);
     let graces: Vec<i64> = drains.map(|it| it.grace).collect();
-    assert_eq!(graces, [10, 10, 10], "whoever is so much more urgent waits only so long");
+    assert_eq!(graces, [10, 10, 10], "a far more urgent need shortens the grace");
     yard.plant.let_go();
     yard.until(Phase::Configuring, 3).await;
     yard.eventually("three joins", || yard.plant.count(MachineState::Configuring) == 3).await;
@@ -99,7 +99,7 @@ async fn preempted_machines_leave_their_cluster_before_they_join_another() {
 
 // Requirement: F-62
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_edge_is_told_once_however_it_was_finished() {
+async fn every_phase_change_has_one_event_however_it_completed() {
     let mut yard = grown().await;
     yard.need("a", 0, 100).await;
     yard.until(Phase::Draining, 12).await;

@@ -1,4 +1,4 @@
-//! Every edge, with a provider that is done at once and one that is not, and every mishap.
+//! Every edge, with a synchronous and an asynchronous provider, and every fault.
 
 use tokio::task::JoinSet;
 use usher_domain::fleet::aggregate::{Target, Wanted};
@@ -33,7 +33,7 @@ const MISHAPS: [Mishap; 3] = [Mishap::AnswerLost, Mishap::StaleList, Mishap::Res
 
 // Requirement: F-44, F-61
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_edge_ends_right_whatever_is_lost_on_the_way() {
+async fn every_edge_completes_whatever_fault_is_injected() {
     let mut cases = JoinSet::new();
     for edge in EDGES {
         for mishap in MISHAPS {

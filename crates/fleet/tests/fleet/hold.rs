@@ -1,4 +1,4 @@
-//! What holds a shard back, and what it knows after it forgot everything.
+//! What holds a shard back, and what it recovers after a total loss of state.
 
 use usher_domain::fleet::aggregate::{Target, Wanted};
 use usher_domain::fleet::binding::{Assignment, Binding};
@@ -12,7 +12,7 @@ use crate::yard::Yard;
 
 // Requirement: F-67
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_shard_that_is_paused_or_runs_dry_begins_nothing_and_goes_on_when_it_may() {
+async fn a_paused_or_dry_running_shard_starts_nothing_and_resumes() {
     let mut yard = Yard::open(4).await;
     yard.until(Phase::Speculative, 4).await;
     let shard = || "shard-0".parse().unwrap();
@@ -21,7 +21,7 @@ async fn a_shard_that_is_paused_or_runs_dry_begins_nothing_and_goes_on_when_it_m
     yard.eventually("held back", || yard.shown().contains("why=\"Paused\"")).await;
     yard.store.brake_shard(shard(), Brake::DryRun, true, None).await.unwrap();
     yard.store.brake_shard(shard(), Brake::Pause, false, None).await.unwrap();
-    yard.eventually("told", || yard.shown().contains("why=\"DryRun\"")).await;
+    yard.eventually("dry run", || yard.shown().contains("why=\"DryRun\"")).await;
     assert_eq!((yard.count(Phase::Speculative).await, yard.plant.deeds().len()), (4, 0));
     yard.store.brake_shard(shard(), Brake::DryRun, false, None).await.unwrap();
     yard.until(Phase::Configured, 2).await;
@@ -55,7 +55,7 @@ async fn a_machine_behind_a_resource_is_neither_preempted_nor_reclaimed() {
 
 // Requirement: F-69
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_lost_is_learned_from_the_echo_and_nothing_is_taken_from_whom_nobody_heard() {
+async fn lost_bindings_are_restored_and_a_cluster_without_demand_keeps_them() {
     let mut first = Yard::open(6).await;
     first.need("a", 3, 77).await;
     first.until(Phase::Configured, 3).await;
@@ -75,7 +75,7 @@ async fn what_was_lost_is_learned_from_the_echo_and_nothing_is_taken_from_whom_n
     }
     let asked = second.plant.traffic().0;
     second.eventually("plans were made", || second.plant.traffic().0 > asked + 5).await;
-    assert_eq!(second.plant.count(MachineState::Configured), 3, "nobody was heard");
+    assert_eq!(second.plant.count(MachineState::Configured), 3, "no demand was received");
     second.need("a", 1, 77).await;
     second.until(Phase::Configured, 1).await;
     second.until(Phase::Idle, 2).await;
@@ -84,7 +84,7 @@ async fn what_was_lost_is_learned_from_the_echo_and_nothing_is_taken_from_whom_n
 
 // Requirement: F-67
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_its_store_a_shard_orders_nothing() {
+async fn without_its_store_a_shard_sends_no_command() {
     let mut yard = Yard::open(4).await;
     yard.need("a", 4, 100).await;
     yard.until(Phase::Configured, 4).await;
@@ -92,7 +92,7 @@ async fn without_its_store_a_shard_orders_nothing() {
     yard.store.close().await;
     let (asked, deeds) = (yard.plant.traffic().0, yard.plant.deeds().len());
     yard.eventually("lists go on", || yard.plant.traffic().0 > asked + 3).await;
-    // A drain that was recorded before the store went may still be sent.
+    // A drain that was recorded before the store failed may still be sent.
     let later = yard.plant.deeds().len();
     yard.eventually("lists go on", || yard.plant.traffic().0 > asked + 30).await;
     assert_eq!(yard.plant.deeds().len(), later, "{deeds} before");

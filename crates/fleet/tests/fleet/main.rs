@@ -1,5 +1,5 @@
-//! The shard over real gRPC: with providers that are done at once or late, that lie, and that are
-//! silent.
+//! The shard over real gRPC: with synchronous and asynchronous providers, invalid data and no
+//! responses.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot unwrap has failed")]
 

@@ -1,5 +1,5 @@
-//! A provider of machines in memory, served over gRPC, that does what a test says: at once or when
-//! it is let go, with answers that are lost, lists that are old, cut or wrong, and silence.
+//! A fake provider in memory, served over gRPC and scripted by tests: synchronous or staged
+//! commands, lost responses, stale, truncated or invalid lists, and no response.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,7 +13,7 @@ use usher_wire::fleet::{
     incoming, server,
 };
 
-/// One verb that was accepted and begun.
+/// One accepted command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Deed {
     pub(crate) verb: MachineState,
@@ -22,25 +22,25 @@ pub(crate) struct Deed {
     pub(crate) grace: i64,
 }
 
-/// How the provider behaves.
+/// The scripted behaviour.
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fault of its own")]
 pub(crate) struct Manners {
-    /// Verbs end when they are let go, not at once.
+    /// Commands end when the test completes them, not at once.
     pub(crate) is_staged: bool,
-    /// So many answers to verbs are lost after the verb was done.
+    /// This many responses are lost after the command was done.
     pub(crate) lost_answers: u32,
-    /// So many verbs are refused as fenced, although they are not.
+    /// This many commands are refused as fenced, although they are not.
     pub(crate) fenced: u32,
-    /// So many calls fail for now.
+    /// This many calls fail with UNAVAILABLE.
     pub(crate) failing: u32,
-    /// Nobody is answered.
+    /// No call gets a response.
     pub(crate) is_silent: bool,
-    /// What every list goes through before it is sent.
+    /// A change to every list before it is sent.
     pub(crate) bend: Option<fn(&mut Vec<Machine>)>,
-    /// Lists are made and not sent.
+    /// Lists are built and not sent.
     pub(crate) holds_lists: bool,
-    /// Answers to verbs are made and not sent.
+    /// Responses to commands are built and not sent.
     pub(crate) holds_answers: bool,
 }
 
@@ -62,14 +62,13 @@ struct Inside {
     held: u32,
 }
 
-/// The provider.
 #[derive(Clone)]
 pub(crate) struct Plant {
     inside: Arc<Mutex<Inside>>,
     changed: Arc<watch::Sender<u64>>,
 }
 
-/// One verb as it came.
+/// One command as received.
 struct Asked {
     machine: String,
     token: (String, i64, i64),
@@ -80,7 +79,7 @@ struct Asked {
 }
 
 impl Plant {
-    /// A provider with so many slots, listening.
+    /// A listening provider with this many slots.
     pub(crate) async fn open(slots: usize) -> (Self, String) {
         let plant = Self { inside: Arc::default(), changed: Arc::new(watch::Sender::new(0)) };
         for number in 0..slots {
@@ -98,7 +97,6 @@ impl Plant {
         tokio::spawn(serving.serve_with_incoming(incoming(listener, None)));
     }
 
-    /// One more machine.
     pub(crate) fn add(&self, machine: Machine) {
         let mut inside = self.inside();
         inside.revision += 1;
@@ -107,34 +105,33 @@ impl Plant {
         inside.units.insert(machine.id.clone(), Unit { machine, changed, operations });
     }
 
-    /// A machine is not there any more.
     pub(crate) fn remove(&self, id: &str) {
         self.inside().units.remove(id);
     }
 
-    /// Changes how it behaves.
+    /// Changes the behaviour.
     pub(crate) fn behave(&self, change: impl FnOnce(&mut Manners)) {
         change(&mut self.inside().manners);
     }
 
-    /// Sends what was held.
+    /// Sends held responses.
     pub(crate) fn release(&self) {
         self.behave(|it| (it.holds_lists, it.holds_answers) = (false, false));
         self.changed.send_modify(|it| *it += 1);
     }
 
-    /// How many lists were asked for, and how many answers are made and not sent.
+    /// How many lists were requested, and how many responses are held.
     pub(crate) fn traffic(&self) -> (u32, u32) {
         let inside = self.inside();
         (inside.lists, inside.held)
     }
 
-    /// Changes a machine behind everybody's back.
+    /// Changes a machine without a command.
     pub(crate) fn bend(&self, id: &str, change: impl FnOnce(&mut Machine)) {
         self.inside().touch(id, change);
     }
 
-    /// Lets everything end that was begun.
+    /// Completes every pending command.
     pub(crate) fn let_go(&self) {
         let mut inside = self.inside();
         let ids: Vec<String> = inside.units.keys().cloned().collect();
@@ -143,12 +140,10 @@ impl Plant {
         }
     }
 
-    /// Every machine as it is.
     pub(crate) fn machines(&self) -> Vec<Machine> {
         self.inside().units.values().map(|it| it.machine.clone()).collect()
     }
 
-    /// One machine as it is.
     pub(crate) fn machine(&self, id: &str) -> Machine {
         self.inside().units[id].machine.clone()
     }
@@ -158,12 +153,12 @@ impl Plant {
         self.machines().iter().filter(|it| it.state() == state).count()
     }
 
-    /// Everything that was begun.
+    /// Every accepted command.
     pub(crate) fn deeds(&self) -> Vec<Deed> {
         self.inside().deeds.clone()
     }
 
-    /// Nothing was begun twice for one operation.
+    /// No operation was accepted twice.
     pub(crate) fn nothing_was_done_twice(&self) {
         let deeds = self.deeds();
         let operations: BTreeSet<&String> = deeds.iter().map(|it| &it.operation).collect();
@@ -176,13 +171,13 @@ impl Plant {
 
     async fn answer(&self) -> Result<(), Status> {
         if self.inside().manners.is_silent {
-            // Whoever asked gives up.
+            // The caller times out.
             std::future::pending::<()>().await;
         }
         let mut inside = self.inside();
         if inside.manners.failing > 0 {
             inside.manners.failing -= 1;
-            return Err(Status::unavailable("come again"));
+            return Err(Status::unavailable("injected fault"));
         }
         Ok(())
     }
@@ -194,7 +189,7 @@ impl Plant {
         Ok(Response::new(answer))
     }
 
-    /// Carries out a verb, and says whether its answer is held.
+    /// Executes a command; whether its response is held.
     fn carry_out(&self, asked: Asked) -> Result<(TransitionAck, bool), Status> {
         let mut inside = self.inside();
         if inside.manners.fenced > 0 {
@@ -204,12 +199,12 @@ impl Plant {
         let answer = inside.accept(asked)?;
         if inside.manners.lost_answers > 0 {
             inside.manners.lost_answers -= 1;
-            return Err(Status::unavailable("the answer was lost"));
+            return Err(Status::unavailable("the response was lost"));
         }
         Ok((answer, inside.manners.holds_answers))
     }
 
-    /// A list as it is now, and whether it is held.
+    /// The current list, and whether it is held.
     fn listed(&self, since: u64) -> (MachineList, bool) {
         let inside = self.inside();
         let changed = inside.units.values().filter(|it| it.changed > since);
@@ -221,7 +216,7 @@ impl Plant {
         (MachineList { machines, revision }, inside.manners.holds_lists)
     }
 
-    /// Waits with something that is made until it is released.
+    /// Waits until held responses are released.
     async fn hold(&self, holds: bool) {
         if !holds {
             return;
@@ -310,7 +305,7 @@ impl Inside {
     }
 }
 
-/// Where a passing state leads.
+/// The goal of a transitional state.
 fn goal(state: MachineState) -> MachineState {
     match state {
         MachineState::Creating | MachineState::Draining => MachineState::Idle,

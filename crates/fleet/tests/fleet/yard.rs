@@ -1,4 +1,4 @@
-//! A store of its own, and a shard that can be stopped and started again.
+//! A test harness: a store, a fake provider, and a shard that can be stopped and restarted.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ use usher_store::{
 
 use crate::plant::Plant;
 
-/// How long something real may take.
+/// How long a wait may take.
 const PATIENCE: Duration = Duration::from_mins(2);
 const LONG: Duration = Duration::from_hours(1);
 
@@ -35,7 +35,7 @@ pub(crate) struct Yard {
     pub(crate) store: Arc<Store>,
     pub(crate) plant: Plant,
     pub(crate) figures: Figures,
-    /// How long the shard waits for an answer: longer than a busy machine needs for one.
+    /// Timeouts of the shard: longer than a busy machine needs to respond.
     pub(crate) patience: Patience,
     pub(crate) tally: Arc<Tally>,
     address: String,
@@ -43,14 +43,14 @@ pub(crate) struct Yard {
 }
 
 impl Yard {
-    /// A yard whose provider has so many slots, with a shard that runs.
+    /// A harness with this many slots and a running shard.
     pub(crate) async fn open(slots: usize) -> Self {
         let mut yard = Self::closed(slots).await;
         yard.start();
         yard
     }
 
-    /// A yard whose shard does not run yet.
+    /// A harness whose shard does not run yet.
     pub(crate) async fn closed(slots: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let place = Place::Sqlite(dir.path().join("usher.db"));
@@ -63,7 +63,6 @@ impl Yard {
         Self { _dir: dir, store, plant, figures, patience, tally, address, running: None }
     }
 
-    /// Starts the shard.
     pub(crate) fn start(&mut self) {
         let id: ShardId = "shard-0".parse().unwrap();
         let channel = usher_wire::fleet::channel(&self.address, None).unwrap();
@@ -79,7 +78,7 @@ impl Yard {
         self.running = Some((stop, tokio::spawn(shard.run(stopped))));
     }
 
-    /// Stops the shard; it forgets everything and gives its lease back.
+    /// Stops the shard; it drops its memory and releases its lease.
     pub(crate) async fn stop(&mut self) {
         if let Some((stop, task)) = self.running.take() {
             stop.send_replace(true);
@@ -87,7 +86,7 @@ impl Yard {
         }
     }
 
-    /// Ends the shard where it stands, as a crash would; its lease runs on.
+    /// Aborts the shard as a crash would; its lease is not released.
     pub(crate) async fn crash(&mut self) {
         if let Some((_, task)) = self.running.take() {
             task.abort();
@@ -95,7 +94,7 @@ impl Yard {
         }
     }
 
-    /// A cluster says that it needs so many machines.
+    /// Sets the demand of a cluster to this many machines.
     pub(crate) async fn need(&self, cluster: &str, machines: u32, priority: i32) {
         let needs = if machines == 0 { vec![] } else { vec![need(machines, priority)] };
         let (cluster, shard) = (cluster.parse().unwrap(), "shard-0".parse().unwrap());
@@ -119,7 +118,7 @@ impl Yard {
         self.rows().await.iter().filter(|it| it.record.state.phase() == phase).count()
     }
 
-    /// Waits until so many rows are in a phase.
+    /// Waits until this many rows are in a phase.
     pub(crate) async fn until(&self, phase: Phase, count: usize) {
         self.until_rows(&format!("{count} {phase}"), |rows| {
             rows.iter().filter(|it| it.record.state.phase() == phase).count() == count
@@ -127,7 +126,7 @@ impl Yard {
         .await;
     }
 
-    /// Waits until the rows are so.
+    /// Waits until the rows satisfy a condition.
     pub(crate) async fn until_rows(&self, what: &str, holds: impl Fn(&[StoredMachine]) -> bool) {
         let begun = Instant::now();
         loop {
@@ -143,7 +142,7 @@ impl Yard {
         }
     }
 
-    /// Waits until all rows are in a phase; what is begun meanwhile is let go.
+    /// Waits until all rows are in a phase; pending commands are completed meanwhile.
     pub(crate) async fn until_ended(&self, what: &str, phase: Phase) {
         self.until_rows(what, |rows| {
             self.plant.let_go();
@@ -152,7 +151,7 @@ impl Yard {
         .await;
     }
 
-    /// Waits until something is so.
+    /// Waits for a condition.
     pub(crate) async fn eventually(&self, what: &str, holds: impl Fn() -> bool) {
         let begun = Instant::now();
         while !holds() {
@@ -161,12 +160,12 @@ impl Yard {
         }
     }
 
-    /// Everything that was told.
+    /// Every event.
     pub(crate) async fn told(&self) -> Vec<LoggedEvent> {
         self.store.events(Cursor::default(), 10_000).await.unwrap()
     }
 
-    /// What is told of the shard's measurements.
+    /// The metrics of the shard as text.
     pub(crate) fn shown(&self) -> String {
         let mut registry = prometheus_client::registry::Registry::default();
         self.tally.register(&mut registry);
@@ -180,14 +179,14 @@ impl Yard {
         self.shown().contains("\nusher_fleet_list_quarantined 1\n")
     }
 
-    /// How many questions were asked that nobody answered so far.
+    /// How many reads and lists got no response so far.
     pub(crate) fn gave_up(&self) -> u64 {
         let shown = self.shown();
         let line = shown.lines().find(|it| it.starts_with("usher_fleet_unanswered_total"));
         line.and_then(|it| it.rsplit(' ').next()?.parse().ok()).unwrap_or(0)
     }
 
-    /// No verb led to a row that breaks its own rules.
+    /// No command led to an invalid row.
     pub(crate) fn no_transition_error(&self) {
         for kind in Kind::ALL {
             assert_eq!(self.tally.outcomes(kind, Outcome::TransitionError), 0, "{kind:?}");
@@ -195,7 +194,7 @@ impl Yard {
     }
 }
 
-/// A need for so many machines of four processors.
+/// A need for this many machines of four processors.
 pub(crate) fn need(machines: u32, priority: i32) -> RawNeed {
     RawNeed {
         requirements: vec![RawRequirement {

@@ -1,4 +1,4 @@
-//! Bare commits of the store: what a step writes, and nothing else around it.
+//! Bare commits of the store: the writes of one step, without the server around it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use usher_store::{Release, ResourceWrite, Store, WorkItem};
 use crate::declare::{World, record, write};
 use crate::pace::{AsyncDeed, pace};
 
-/// One who commits to a resource of its own.
+/// A worker that commits to its own resource.
 struct Worker {
     store: Arc<Store>,
     write: ResourceWrite,
@@ -28,7 +28,7 @@ impl AsyncDeed<Worker> for Commit {
     }
 }
 
-/// How many commits per second so many workers get done.
+/// Commits per second with this many workers.
 pub(crate) async fn per_second(store: &Arc<Store>, workers: usize, span: Duration) -> f64 {
     let world = World::new(store).await;
     let mut prepared = Vec::new();
@@ -38,7 +38,7 @@ pub(crate) async fn per_second(store: &Arc<Store>, workers: usize, span: Duratio
     pace(prepared, span, Commit).await
 }
 
-/// A write of state, name, log and queue, as often as it is asked for.
+/// Prepares one write of state, name, log and queue, to be repeated.
 async fn worker(world: &World, number: usize) -> Worker {
     let id = world.declare(&format!("c{number}")).await.id();
     let item = WorkItem::Resource(id);

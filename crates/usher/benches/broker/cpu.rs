@@ -1,23 +1,23 @@
-//! Processor time, as the kernel counts it: on a busy machine it says more than the clock does.
+//! Processor time as the kernel counts it: on a busy machine it is more stable than wall time.
 
 use std::fs;
 
-/// How many of the kernel's ticks are a second.
+/// Kernel clock ticks per second.
 const TICKS: f64 = 100.0;
 
-/// The milliseconds that a process has had by itself.
+/// Processor milliseconds of a process.
 pub(crate) fn own(pid: u32) -> f64 {
     let [user, system, ..] = times(pid).unwrap_or_default();
     (user + system) * 1e3 / TICKS
 }
 
-/// The milliseconds that a process and its children have had, whether they still run or not.
+/// Processor milliseconds of a process and its children, running or reaped.
 pub(crate) fn family(pid: u32) -> f64 {
     let ended: f64 = times(pid).unwrap_or_default()[2..].iter().sum();
     own(pid) + ended * 1e3 / TICKS + children(pid).map(own).sum::<f64>()
 }
 
-/// Whose child a process is.
+/// The parent of a process.
 pub(crate) fn parent(pid: u32) -> Option<u32> {
     stat(pid)?.get(1)?.parse().ok()
 }
@@ -28,14 +28,14 @@ fn children(of: u32) -> impl Iterator<Item = u32> {
     numbers.filter(move |it| parent(*it) == Some(of))
 }
 
-/// User and system time, then those of the children that were waited for, in ticks.
+/// User and system time, then those of reaped children, in ticks.
 fn times(pid: u32) -> Option<[f64; 4]> {
     let fields = stat(pid)?;
     let ticks: Vec<f64> = fields.get(11..15)?.iter().filter_map(|it| it.parse().ok()).collect();
     ticks.try_into().ok()
 }
 
-/// What the kernel says of a process, from its state on.
+/// The fields of `/proc/PID/stat`, from the state on.
 fn stat(pid: u32) -> Option<Vec<String>> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, fields) = text.rsplit_once(") ")?;

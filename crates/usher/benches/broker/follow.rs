@@ -1,4 +1,4 @@
-//! Hears what a server tells, so that nobody asks twice.
+//! Follows a server's event log, so that one stream serves all waiting tasks.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use usher_wire::http::Secret;
 
 use crate::house::House;
 
-/// What was told, by resource and word, and when it was heard.
+/// When each event was received, by resource and event word.
 type Told = HashMap<(String, String), SystemTime>;
 
 /// A follower of a server's log, until it is dropped.
@@ -61,7 +61,7 @@ impl Follower {
         Self { told, heard, listening }
     }
 
-    /// Waits until this was told of a resource; when that was.
+    /// Waits for this event of a resource; when it was received.
     pub(crate) async fn until(&self, id: &str, word: &str) -> SystemTime {
         let key = (id.to_owned(), word.to_owned());
         let mut heard = self.heard.clone();

@@ -1,4 +1,4 @@
-//! A server of the real binary over a database that loses nothing in a power cut.
+//! A server of the real binary over a database that survives a power cut.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use usher_store::{Place, Settings, Store};
 use crate::cpu;
 use crate::house::{House, furnish};
 
-/// What production runs with, in place of what tests do.
+/// Production settings in place of those of the tests.
 const SETTINGS: [&str; 8] = [
     "worker.lease=30s",
     "worker.step_deadline=20s",
     "worker.request_bound=10s",
     "broker.reconcile_interval=30s",
     "mesh.heartbeat=10s",
-    // Nodes that enrol and keep silent are there for their weight.
+    // Silent nodes are enrolled for their memory only.
     "mesh.missed_max=1000",
     "log=warn",
     "local.agent=external",
@@ -37,7 +37,7 @@ impl Ground {
         Self { dir: Arc::new(tempfile::tempdir().unwrap()), server: None }
     }
 
-    /// Nothing if there is no PostgreSQL.
+    /// `None` without PostgreSQL.
     pub(crate) fn postgres() -> Option<Self> {
         let server = Server::start(&POSTGRES)?;
         Some(Self { dir: Arc::new(tempfile::tempdir().unwrap()), server: Some(server) })
@@ -67,7 +67,7 @@ impl Ground {
         house
     }
 
-    /// A store beside the servers, on the same disk or at the same PostgreSQL.
+    /// A store next to the servers, on the same disk or the same PostgreSQL.
     pub(crate) async fn store(&self, name: &str) -> Arc<Store> {
         let place = self.place(name).await;
         Store::migrate(&place, Way::Up).await.unwrap();
@@ -84,7 +84,7 @@ impl Ground {
         }
     }
 
-    /// The process that all of the database's run under, if it has its own.
+    /// The postmaster of the database, if it has one.
     pub(crate) async fn database(&self) -> Option<u32> {
         let mut connection = PgConnection::connect(&self.server.as_ref()?.url("postgres")).await;
         let connection = connection.as_mut().unwrap();
@@ -93,7 +93,7 @@ impl Ground {
         cpu::parent(own.unsigned_abs())
     }
 
-    /// How many transactions wrote so far, if the database counts them.
+    /// How many transactions have written so far, if the database counts them.
     pub(crate) async fn written(&self) -> Option<i64> {
         let mut connection = PgConnection::connect(&self.server.as_ref()?.url("postgres")).await;
         let connection = connection.as_mut().unwrap();

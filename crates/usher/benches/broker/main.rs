@@ -1,10 +1,10 @@
-//! Measures the real binary: nodes in and out per second beside bare commits of the same store at
-//! the same concurrency in the same run, what a walk writes and which processor time it takes, how
-//! soon a change is noticed, and how much memory many resources take.
+//! Measures the real binary: nodes provisioned and torn down per second next to bare commits of the
+//! same store at the same concurrency, writes and processor time per node, latency of a change, and
+//! memory with many resources.
 //!
-//! `--quick` makes everything smaller; `--only sqlite` or `--only postgres` leaves one out;
-//! `--resources N` says how many resources the memory is measured with, and with none it is not;
-//! `--at N` leaves out every other number of walkers.
+//! `--quick` runs smaller sizes; `--only sqlite` or `--only postgres` runs one database;
+//! `--resources N` sets the number of resources for the memory measurement, 0 skips it;
+//! `--at N` runs one number of walkers only.
 #![expect(clippy::unwrap_used, reason = "a measurement that fails has nothing to say")]
 
 #[expect(dead_code, clippy::panic, reason = "shared with the tests")]
@@ -44,18 +44,17 @@ use std::time::Duration;
 use ground::Ground;
 use report::say;
 
-/// How large everything is.
 #[derive(Clone, Copy)]
 struct Sizes {
-    /// How long one round lasts.
+    /// Duration of one round.
     round: Duration,
-    /// How many rounds of each there are; the middle one counts.
+    /// Number of rounds; the median counts.
     rounds: usize,
-    /// How many nodes are timed one by one.
+    /// Nodes that are timed one by one.
     timed: usize,
-    /// How many resources the memory is measured with.
+    /// Resources of the memory measurement.
     resources: u64,
-    /// How many walk at a time, if that is one number.
+    /// Concurrent walkers, if only one number is run.
     at: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! How much memory a server takes with many resources.
+//! Memory of a server with many resources.
 
 use std::time::Instant;
 
@@ -11,12 +11,12 @@ use crate::house::House;
 use crate::report::say;
 use crate::together::side_by_side;
 
-/// How many come at a time.
+/// Concurrent provisions.
 const AT_A_TIME: u64 = 32;
-/// How often it is looked at on the way.
+/// Number of measurements on the way.
 const LOOKS: u64 = 4;
 
-/// Fills a server with nodes that enrolled and are not heard since.
+/// Fills a server with nodes that enrolled and send no heartbeats.
 pub(crate) async fn measure(ground: &Ground, sizes: Sizes) {
     let mut house = ground.house("memory").await;
     let _crowd = Crowd::gather_silent(&house.data());
@@ -54,7 +54,7 @@ fn told(house: &House, resources: u64, rate: f64) {
     say(format_args!("| {resources} | {now:.0} | {most:.0} | {rate:.1} |"));
 }
 
-/// A figure that the kernel keeps of the server's process.
+/// A value of `/proc/PID/status` in MB.
 fn megabytes(house: &House, key: &str) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", house.pid())).unwrap();
     let line = status.lines().find(|it| it.starts_with(key)).unwrap();

@@ -1,4 +1,4 @@
-//! Nodes in and out per second, what a walk writes, and how soon a change is noticed.
+//! Nodes provisioned and torn down per second, writes per node, and the latency of a change.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,14 +18,14 @@ use crate::ground::Ground;
 use crate::house::House;
 use crate::report::{middle, quantiles, say};
 
-/// How many walk at a time.
+/// Numbers of concurrent walkers.
 const WALKERS: [usize; 3] = [1, 8, 32];
-/// How many walk at a time while what they write is counted.
+/// Concurrent walkers while writes are counted.
 const COUNTED: usize = 8;
-/// How long a substrate takes whose readiness is timed: its node is there before.
+/// Readiness delay of a timed substrate: its node enrols earlier.
 const READY_AFTER_MS: u64 = 300;
 
-/// A running server with nodes, and who asks it.
+/// A running server with nodes, and its client.
 #[derive(Clone)]
 struct Bench {
     caller: Caller,
@@ -62,7 +62,7 @@ pub(crate) async fn measure(ground: &Ground, sizes: Sizes) {
     let house = ground.house("walks").await;
     let _crowd = Crowd::gather(&house.data());
     let bench = Bench::new(&house).await;
-    // Somebody stays, so that what all share does.
+    // One resource stays, so that shared objects are not torn down.
     let first = bench.come().await;
     let [inwards, outwards] = written(ground, &bench).await;
     let per_walk = inwards + outwards;
@@ -93,14 +93,14 @@ pub(crate) async fn measure(ground: &Ground, sizes: Sizes) {
     bench.go(&first).await;
 }
 
-/// Whose processor time is counted.
+/// The processes whose time is counted.
 struct Processes {
     server: u32,
     database: Option<u32>,
 }
 
-/// Processor time in milliseconds: of the server, of this process, of the database; and for how
-/// many walks.
+/// Processor milliseconds of the server, of this process and of the database, and for how many
+/// walks.
 #[derive(Default)]
 struct Spent {
     times: [f64; 3],
@@ -131,7 +131,7 @@ impl Spent {
     }
 }
 
-/// How many walks are done so many at a time: per second, and all of them.
+/// Walks per second at this concurrency, and their number.
 async fn per_second(bench: &Bench, workers: usize, span: Duration) -> (f64, f64) {
     let begun = Instant::now();
     let tasks: Vec<_> = (0..workers)
@@ -155,7 +155,7 @@ async fn per_second(bench: &Bench, workers: usize, span: Duration) -> (f64, f64)
     (walks / begun.elapsed().as_secs_f64(), walks)
 }
 
-/// What one way in and one way out cost; the commits of each.
+/// What one provision and one teardown cost; the commits of each.
 async fn written(ground: &Ground, bench: &Bench) -> [f64; 2] {
     say("\n| way | writes | transactions that wrote | steps that wrote | steps | looks | \
          verbs outside |");
@@ -184,7 +184,7 @@ async fn all<T>(tasks: Vec<tokio::task::JoinHandle<T>>) -> Vec<T> {
     done
 }
 
-/// What a server and its database count.
+/// Counters of a server and its database.
 struct Look {
     counters: BTreeMap<String, u64>,
     written: Option<i64>,
@@ -192,12 +192,12 @@ struct Look {
 
 impl Look {
     async fn new(ground: &Ground, bench: &Bench) -> Self {
-        // What the last event set off is counted as well.
+        // Work triggered by the last event is counted as well.
         tokio::time::sleep(Duration::from_millis(500)).await;
         Self { counters: bench.caller.counters().await, written: ground.written().await }
     }
 
-    /// Says what was counted since, for each node; how often the store was written to.
+    /// Prints the difference per node; returns the writes of the store.
     #[expect(clippy::cast_precision_loss, reason = "a share")]
     fn told_since(&self, way: &str, before: &Self) -> f64 {
         let each = |name: &str| {
@@ -220,7 +220,7 @@ impl Look {
     }
 }
 
-/// How long after a substrate is ready its resource is, as somebody outside hears it.
+/// Latency from the readiness of a substrate to the Ready event at a client.
 async fn readiness(house: &House, bench: &Bench, count: usize) {
     let mut spans = Vec::new();
     for _ in 0..count.div_ceil(COUNTED) {

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use clap::CommandFactory as _;
 use clap_complete::Shell;
 
-/// For which shell.
 #[derive(clap::Args)]
 pub(crate) struct Flags {
     /// The shell

@@ -1,4 +1,4 @@
-//! `usher failpoints`: every place where a process can be made to die.
+//! `usher failpoints`: lists the failpoints.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;

@@ -1,6 +1,6 @@
-//! `usher keep-world`: composes and supervises a local world, and nothing else.
+//! `usher keep-world`: composes and supervises a local world, without a server.
 //!
-//! A world goes on while its servers are down for a while, and a crash of a keeper can be tried out
+//! A world keeps running while its servers are down, and a crash of its keeper can be tested
 //! alone.
 
 use std::path::PathBuf;
@@ -13,19 +13,18 @@ use tokio::sync::oneshot;
 use usher_local::composer::Agents;
 use usher_local::keeper::Keeper;
 
-/// Which world, and how.
 #[derive(clap::Args)]
 pub(crate) struct Flags {
-    /// Keep the world in this directory
+    /// The directory of the world
     #[arg(value_name = "DIR")]
     world: PathBuf,
     /// Start this program as the agent [default: this one]
     #[arg(long, value_name = "FILE")]
     agent: Option<PathBuf>,
-    /// Leave the agents to somebody else
+    /// Do not start agents
     #[arg(long, conflicts_with = "agent")]
     external: bool,
-    /// Give an agent this long to end
+    /// Grace of an agent to exit
     #[arg(long, value_name = "MS", default_value_t = 30_000)]
     grace_ms: u64,
     /// Die at this failpoint: NAME or NAME:n
@@ -63,7 +62,7 @@ async fn keep(flags: Flags) -> Result<(), String> {
     let (stop, stopped) = oneshot::channel();
     let asked = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
     let [Ok(mut terminate), Ok(mut interrupt)] = asked else {
-        return Err("cannot listen to signals".to_owned());
+        return Err("failed to register signal handlers".to_owned());
     };
     tokio::spawn(async move {
         tokio::select! {
@@ -82,7 +81,9 @@ fn agents(flags: &Flags) -> Result<Agents, String> {
     }
     let program = match &flags.agent {
         Some(program) => program.clone(),
-        None => std::env::current_exe().map_err(|why| format!("cannot find itself: {why}"))?,
+        None => {
+            std::env::current_exe().map_err(|why| format!("failed to find this program: {why}"))?
+        }
     };
     Ok(Agents::Process { program, grace: Duration::from_millis(flags.grace_ms) })
 }

@@ -1,4 +1,4 @@
-//! `usher migrate`: where the schema of a database is, and bringing it up or down.
+//! `usher migrate`: the state of a database's schema, and migrations up and down.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,6 @@ use usher_wire::data_dir;
 
 use super::stop_of;
 
-/// Which database, and which way.
 #[derive(clap::Args)]
 pub(crate) struct Flags {
     /// Migrate the PostgreSQL database behind this URL, else behind `USHER_DATABASE_URL`
@@ -23,16 +22,16 @@ pub(crate) struct Flags {
     /// Migrate the SQLite database in this directory, else in `USHER_DATA_DIR`
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Take the last N migrations away, with the data they hold
+    /// Revert the last N migrations, with the data they hold
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     down: Option<u16>,
-    /// Say where the schema is and change nothing
+    /// Print the state of the schema and change nothing
     #[arg(long, conflicts_with = "down")]
     status: bool,
-    /// Take migrations away without asking
+    /// Revert migrations without confirmation
     #[arg(long, requires = "down")]
     yes: bool,
-    /// Print in this form
+    /// Output format
     #[arg(short, long, value_name = "FORM", default_value = "table")]
     output: Form,
 }
@@ -41,7 +40,7 @@ pub(super) fn run(flags: &Flags) -> ExitCode {
     let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let done = match built {
         Ok(runtime) => runtime.block_on(migrate(flags)),
-        Err(why) => Err(Stop::failed(format!("cannot start: {why}"))),
+        Err(why) => Err(Stop::failed(format!("failed to start the async runtime: {why}"))),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -73,7 +72,7 @@ async fn migrate(flags: &Flags) -> Result<(), Stop> {
     print(&status, &steps, flags.output)
 }
 
-/// Which database is meant: what is typed counts, else what the environment says.
+/// The database: flags win over the environment.
 fn place(flags: &Flags, variable: impl Fn(&str) -> Option<String>) -> Result<Place, Stop> {
     let (url, folder) = match (&flags.database_url, &flags.data_dir) {
         (None, None) => {
@@ -84,22 +83,20 @@ fn place(flags: &Flags, variable: impl Fn(&str) -> Option<String>) -> Result<Pla
     match (url, folder) {
         // The URL is not repeated: it may hold a password.
         (Some(url), None) if !is_postgres(&url) => Err(Stop::usage(
-            "cannot use the database URL: it does not begin with postgres:// or postgresql://; \
-             for SQLite say --data-dir",
+            "the database URL does not begin with postgres:// or postgresql://; \
+             for SQLite give --data-dir",
         )),
         (Some(url), None) => Ok(Place::Postgres(url)),
         (None, Some(folder)) => Ok(Place::Sqlite(folder.join(data_dir::DATABASE))),
-        (None, None) => {
-            Err(Stop::usage("cannot guess the database: say --database-url or --data-dir"))
-        }
+        (None, None) => Err(Stop::usage("no database: give --database-url or --data-dir")),
         (Some(_), Some(_)) => Err(Stop::usage(
-            "cannot choose a database: USHER_DATABASE_URL and USHER_DATA_DIR are both set; \
-             say --database-url or --data-dir",
+            "USHER_DATABASE_URL and USHER_DATA_DIR are both set; \
+             give --database-url or --data-dir",
         )),
     }
 }
 
-/// On the way up a data directory is made; otherwise a database that is not there is said to be so.
+/// A migration up creates the data directory; otherwise a missing database is an error.
 fn prepare(place: &Place, way: Way) -> Result<(), Stop> {
     let Place::Sqlite(path) = place else { return Ok(()) };
     let folder = path.parent().unwrap_or(Path::new("."));
@@ -107,26 +104,24 @@ fn prepare(place: &Place, way: Way) -> Result<(), Stop> {
         let made = std::fs::create_dir_all(folder);
         return made.map_err(|why| Stop {
             code: 5,
-            text: format!("cannot make \"{}\": {why}", folder.display()),
+            text: format!("failed to create \"{}\": {why}", folder.display()),
         });
     }
     if path.is_file() {
         Ok(())
     } else {
-        Err(Stop::not_found(format!("cannot find \"{}\"", path.display())))
+        Err(Stop::not_found(format!("no database at \"{}\"", path.display())))
     }
 }
 
-/// Asks a person, and takes nothing but the word for an answer.
+/// Asks for confirmation; only the word `yes` is accepted.
 fn confirm(status: &Status, count: usize) -> Result<(), Stop> {
     let names: Vec<&str> = status.applied.iter().rev().take(count).map(String::as_str).collect();
     let names = names.join(", ");
     if !std::io::stdin().is_terminal() {
-        return Err(Stop::usage(format!(
-            "cannot ask whether to destroy the data of {names}: say --yes"
-        )));
+        return Err(Stop::usage(format!("this destroys the data of {names}: confirm with --yes")));
     }
-    eprint!("This destroys the data of {names}. Type \"yes\" to go on: ");
+    eprint!("This destroys the data of {names}. Type \"yes\" to continue: ");
     let mut answer = String::new();
     let read = std::io::stdin().lock().read_line(&mut answer);
     if read.is_ok() && answer.trim() == "yes" {
@@ -150,7 +145,7 @@ fn print(status: &Status, steps: &[Step], form: Form) -> Result<(), Stop> {
     };
     let mut out = std::io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.map_err(|why| Stop::failed(format!("cannot print: {why}")))
+    written.map_err(|why| Stop::failed(format!("failed to write to standard output: {why}")))
 }
 
 fn table(status: &Status) -> String {
@@ -181,7 +176,7 @@ mod tests {
 
     // Requirement: Y-14
     #[test]
-    fn what_is_typed_counts_before_the_environment() {
+    fn flags_win_over_the_environment() {
         let url = |name: &str| (name == "USHER_DATABASE_URL").then(|| "postgres://a/b".to_owned());
         let both = |name: &str| Some(format!("postgres://{name}"));
         let none = |_: &str| None;
@@ -199,7 +194,7 @@ mod tests {
 
     // Requirement: Y-14
     #[test]
-    fn words_that_do_not_go_together_are_refused() {
+    fn conflicting_flags_are_refused() {
         for typed in [
             "--data-dir d --database-url u",
             "--data-dir d --status --down 1",

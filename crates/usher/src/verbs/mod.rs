@@ -1,4 +1,4 @@
-//! What a person can type.
+//! The command line.
 
 mod completions;
 mod failpoints;
@@ -21,49 +21,46 @@ use usher_server::program::Role;
 #[derive(clap::Parser)]
 #[command(name = "usher", version, arg_required_else_help = true)]
 pub(crate) struct Args {
-    /// What to do.
     #[command(subcommand)]
     pub(crate) verb: Verb,
 }
 
-/// A verb with its arguments.
 #[derive(clap::Subcommand)]
 pub(crate) enum Verb {
-    /// Run everything on this machine, with everything embedded
+    /// Run everything on this machine, with an embedded database
     ///
-    /// The first start makes a project, a credential and a blueprint to try. It prints what to type
-    /// next. State survives a restart and a kill
+    /// The first start creates a demo project, a credential and a blueprint, and prints what to
+    /// type next. State survives a restart and a kill
     Up(up::Flags),
-    /// Run a server for production, on a PostgreSQL of its own
+    /// Run a production server on PostgreSQL
     ///
-    /// It never migrates by itself: `usher migrate` does
+    /// It never migrates the schema: `usher migrate` does
     Serve(up::Flags),
-    /// What a running server is asked.
+    /// The commands that call a running server.
     #[command(flatten)]
     Ask(Ask),
     /// Print completions for a shell
     Completions(completions::Flags),
     /// Run the agent of a node
     ///
-    /// It enrols with its bootstrap token, says that the node lives, and leaves when it is told to
+    /// It enrols with its bootstrap token, sends heartbeats, and leaves when the node is drained
     Agent(usher_agent::Flags),
-    /// Offer machines to a fleet, or ask a provider what every provider must do
+    /// Offer machines to a fleet, or run the conformance suite against a provider
     Provider(provider::Flags),
-    /// Keep a local world going without a server
+    /// Run a local world without a server
     #[command(hide = true)]
     KeepWorld(keep_world::Flags),
     /// List the failpoints
     #[command(hide = true)]
     Failpoints,
-    /// Bring the schema of a database up to this program's, or take it back
+    /// Migrate the schema of a database up to this version, or revert migrations
     ///
-    /// The migrations of one run are one transaction: all of them happen, or none. `usher serve`
-    /// never migrates by itself and refuses a schema that is not its own
+    /// The migrations of one run are one transaction. `usher serve`
+    /// never migrates the schema and refuses one of another version
     Migrate(migrate::Flags),
 }
 
 impl Verb {
-    /// Does it.
     pub(crate) fn run(self) -> ExitCode {
         match self {
             Self::Up(flags) => up::run(&flags, Role::Up),
@@ -79,7 +76,7 @@ impl Verb {
     }
 }
 
-/// The exit code of what ended a server.
+/// The exit code of a server's error.
 #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
 fn stop_of(error: ServerError) -> Stop {
     let text = error.to_string();

@@ -1,4 +1,4 @@
-//! `usher serve`: what production runs.
+//! `usher serve`: the production server.
 
 use std::process::ExitCode;
 

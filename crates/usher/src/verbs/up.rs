@@ -1,4 +1,4 @@
-//! `usher up` and `usher serve`: the same program, embedded or with a database of its own.
+//! `usher up` and `usher serve`: the same server, with an embedded database or with PostgreSQL.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -15,14 +15,14 @@ use usher_wire::{chain, data_dir};
 
 use super::stop_of;
 
-/// What this program is called where it is installed.
+/// The installed name of this program.
 const NAME: &str = "usher";
 
-/// Which crates log at the level that is set; the others warn only.
+/// The crates that log at the configured level; the others log warnings only.
 const LOGGED: [&str; 5] =
     ["usher_server", "usher_api", "usher_fleet", "usher_hosts", "usher_local"];
 
-/// What both programs are told.
+/// The flags of both commands.
 #[derive(clap::Args)]
 pub(crate) struct Flags {
     /// Keep state in this directory [env: `USHER_DATA_DIR`]
@@ -37,7 +37,7 @@ pub(crate) struct Flags {
     /// Set one setting; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
-    /// Print the settings that would be used, and end
+    /// Print the effective settings and exit
     #[arg(long)]
     dump_config: bool,
 }
@@ -57,7 +57,8 @@ fn start(flags: &Flags, role: Role) -> Result<(), Stop> {
     telemetry(&config.log)?;
     arm(&config, role)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|why| Stop::failed(format!("cannot start: {why}")))?;
+    let runtime =
+        runtime.map_err(|why| Stop::failed(format!("failed to start the async runtime: {why}")))?;
     runtime.block_on(async {
         let data_dir = chosen_dir(&config)?;
         let server = Server::open(config, role, &data_dir).await.map_err(stop_of)?;
@@ -68,7 +69,7 @@ fn start(flags: &Flags, role: Role) -> Result<(), Stop> {
     })
 }
 
-/// Where settings come from: the file, the environment, and what was typed.
+/// The sources of settings: file, environment, flags.
 fn sources(flags: &Flags) -> Result<Sources, Stop> {
     let mut typed = Vec::new();
     if let Some(dir) = &flags.data_dir {
@@ -79,7 +80,7 @@ fn sources(flags: &Flags) -> Result<Sources, Stop> {
     }
     for text in &flags.settings {
         let Some((key, value)) = text.split_once('=') else {
-            return Err(Stop::usage(format!("cannot set \"{text}\": write KEY=VALUE")));
+            return Err(Stop::usage(format!("--set \"{text}\" is not KEY=VALUE")));
         };
         typed.push((key.to_owned(), value.to_owned()));
     }
@@ -89,21 +90,19 @@ fn sources(flags: &Flags) -> Result<Sources, Stop> {
     Ok(Sources { file: flags.config.clone(), variables, typed })
 }
 
-/// Where state lies: as set, else where this platform keeps such things.
+/// The data directory: as configured, else the platform's default.
 fn chosen_dir(config: &Config) -> Result<PathBuf, Stop> {
     if !config.data_dir.is_empty() {
         return Ok(PathBuf::from(&config.data_dir));
     }
-    data_dir::standard(config::variable).ok_or_else(|| {
-        Stop::usage("cannot guess where to keep state: say --data-dir or set USHER_DATA_DIR")
-    })
+    data_dir::standard(config::variable)
+        .ok_or_else(|| Stop::usage("no data directory: give --data-dir or set USHER_DATA_DIR"))
 }
 
 fn telemetry(level: &str) -> Result<(), Stop> {
     let filter =
         EnvFilter::try_new(format!("warn{}", LOGGED.map(|it| format!(",{it}={level}")).concat()));
-    let filter =
-        filter.map_err(|_| Stop::usage(format!("cannot use log = \"{level}\": it is no level")))?;
+    let filter = filter.map_err(|_| Stop::usage(format!("log = \"{level}\" is not a level")))?;
     let subscriber = tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_ansi(false)
@@ -111,22 +110,20 @@ fn telemetry(level: &str) -> Result<(), Stop> {
     subscriber.try_init().map_err(|why| Stop::failed(why.to_string()))
 }
 
-/// Arms the failpoint that the environment names, where nobody is harmed by it.
+/// Arms the failpoint of the environment, on loopback only.
 fn arm(config: &Config, role: Role) -> Result<(), Stop> {
     let Some(text) = config::variable("USHER_FAILPOINT") else { return Ok(()) };
     let loopback = config.listen.parse::<std::net::SocketAddr>();
     let harmless = role == Role::Up || loopback.is_ok_and(|it| it.ip().is_loopback());
     if !harmless {
-        return Err(Stop::usage(
-            "cannot arm a failpoint: USHER_FAILPOINT is for servers on loopback only",
-        ));
+        return Err(Stop::usage("USHER_FAILPOINT is accepted only with a loopback listen address"));
     }
     usher_failpoint::arm(&text).map_err(|why| Stop::usage(why.to_string()))?;
     tracing::warn!("THIS PROCESS WILL DIE at {text}: USHER_FAILPOINT is set");
     Ok(())
 }
 
-/// Addresses, and what to type next.
+/// The address of the server, and commands to try.
 fn welcome(server: &Server) -> String {
     let (url, dir) = (server.url(), server.data_dir().display().to_string());
     let standard =
@@ -144,7 +141,7 @@ fn welcome(server: &Server) -> String {
     )
 }
 
-/// What to type for this very program: its name where that is found, else where it lies.
+/// How to call this program: by name if it is on the PATH, else by its path.
 fn this_program() -> String {
     let Ok(own) = std::env::current_exe() else { return NAME.to_owned() };
     let paths = config::variable("PATH").unwrap_or_default();
@@ -161,5 +158,5 @@ fn this_program() -> String {
 fn print(text: &str) -> Result<(), Stop> {
     let mut out = std::io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.map_err(|why| Stop::failed(format!("cannot print: {why}")))
+    written.map_err(|why| Stop::failed(format!("failed to write to standard output: {why}")))
 }

@@ -1,4 +1,4 @@
-//! What the verbs of the fleet ask, print and exit with.
+//! Requests, output and exit codes of the fleet commands.
 
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ fn named(name: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_demand_is_typed_or_read_from_a_file_and_replaces_everything() {
+async fn needs_come_from_flags_or_a_file_and_replace_the_previous_ones() {
     let server = Server::start().await;
     server.on("PUT /v1/fleet/demand/a", 200, &heard("Accepted", 1));
     let left = server
@@ -63,7 +63,7 @@ async fn a_demand_is_typed_or_read_from_a_file_and_replaces_everything() {
 /// Red by: a typing error that becomes a demand for nothing.
 // Requirement: F-54
 #[tokio::test]
-async fn nothing_is_told_unless_it_is_said() {
+async fn without_needs_on_the_command_line_nothing_is_sent() {
     let server = Server::start().await;
     server.on("GET /v1/fleet/demand/a", 200, &heard("Accepted", 2)["demand"]).on(
         "PUT /v1/fleet/demand/a",
@@ -73,7 +73,7 @@ async fn nothing_is_told_unless_it_is_said() {
     let looked = server.usher("fleet demand a").await;
     assert_eq!(looked.code, Some(0));
     assert!(looked.said.contains("cpu=4"), "{looked:?}");
-    assert_eq!(server.asked().len(), 1, "that was a look");
+    assert_eq!(server.asked().len(), 1, "that was a read");
     for wrong in
         ["fleet demand a --need cpu", "fleet demand a -f /nowhere", "fleet demand --nothing"]
     {
@@ -82,13 +82,13 @@ async fn nothing_is_told_unless_it_is_said() {
     assert_eq!(server.asked().len(), 1);
     let held = server.usher("fleet demand a --nothing").await;
     assert_eq!(held.code, Some(0));
-    assert!(held.said.starts_with("held: a would need so much less"), "{held:?}");
+    assert!(held.said.starts_with("held: the needs of a fell suddenly"), "{held:?}");
     assert_eq!(server.asked()[1].body, json!({"shard": null, "needs": []}));
 }
 
 // Requirement: F-57
 #[tokio::test]
-async fn a_machine_says_why_and_what_to_do() {
+async fn why_prints_reason_blockers_and_advice_of_a_machine() {
     let server = Server::start().await;
     let why = json!({"machine": machine(ID, "p"), "summary": "it is leaving cluster a",
         "blockers": [{"kind": "shard", "name": "s", "since": null, "text": "it is paused"}],
@@ -109,7 +109,7 @@ async fn a_machine_says_why_and_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_name_that_two_providers_have_is_not_guessed() {
+async fn a_machine_name_of_two_providers_is_ambiguous() {
     let server = Server::start().await;
     server.on(&named("m-1"), 200, &list(&[machine(ID, "p"), machine(OTHER, "q")])).on(
         &named("m-2"),
@@ -124,7 +124,7 @@ async fn a_name_that_two_providers_have_is_not_guessed() {
 
 // Requirement: F-55
 #[tokio::test]
-async fn brakes_mean_the_only_shard_unless_another_is_said() {
+async fn pause_resume_and_dry_run_default_to_the_only_shard() {
     let server = Server::start().await;
     server
         .on("GET /v1/fleet/shards", 200, &list(&[shard("s", "Run")]))
@@ -132,11 +132,11 @@ async fn brakes_mean_the_only_shard_unless_another_is_said() {
         .on("POST /v1/fleet/shards/t/resume", 200, &shard("t", "Run"))
         .on("PUT /v1/fleet/shards/s/dry-run", 200, &shard("s", "DryRun"));
     let paused = server.usher("fleet pause").await;
-    assert_eq!(paused.said, "shard s is paused: nothing new is begun\n");
+    assert_eq!(paused.said, "shard s is paused: no new operation starts\n");
     let resumed = server.usher("fleet resume --shard t").await;
-    assert_eq!(resumed.said, "shard t is running: plans are acted upon\n");
+    assert_eq!(resumed.said, "shard t is running: plans are executed\n");
     let dry = server.usher("fleet dry-run on").await;
-    assert_eq!(dry.said, "shard s is in a dry run: plans are only told\n");
+    assert_eq!(dry.said, "shard s is in a dry run: plans are only logged\n");
     assert_eq!(server.asked().last().unwrap().body, json!({"on": true}));
     assert_eq!(server.usher("fleet dry-run perhaps").await.code, Some(2));
     let several = Server::start().await;
@@ -149,7 +149,7 @@ async fn brakes_mean_the_only_shard_unless_another_is_said() {
 
 // Requirement: F-56
 #[tokio::test]
-async fn a_plan_is_shown_with_what_holds_it_back() {
+async fn a_plan_is_printed_with_what_holds_it_back() {
     let server = Server::start().await;
     let plan = json!({
         "shard": shard("s", "Paused"), "machines": 3, "broken": 1,
@@ -171,7 +171,7 @@ async fn a_plan_is_shown_with_what_holds_it_back() {
     assert_eq!(left.code, Some(0), "{left:?}");
     for part in [
         "shard s has 3 machines",
-        "1 rows cannot be read",
+        "1 rows cannot be decoded",
         "Held back by Paused",
         "Needs: 1 Assigned\n",
         "cpu=4",
@@ -185,7 +185,7 @@ async fn a_plan_is_shown_with_what_holds_it_back() {
 
 // Requirement: F-47
 #[tokio::test]
-async fn machines_and_shards_are_listed_and_disputes_settled() {
+async fn machines_and_shards_are_listed_and_conflicts_settled() {
     let server = Server::start().await;
     server
         .on("GET /v1/fleet/machines?gone=false&limit=500", 200, &list(&[machine(ID, "p")]))
@@ -196,7 +196,7 @@ async fn machines_and_shards_are_listed_and_disputes_settled() {
     assert!(listed.said.contains("WaitingForDrain") && listed.said.contains("small"), "{listed:?}");
     assert!(server.usher("fleet shards").await.said.contains("Run"));
     let settled = server.usher(&format!("fleet settle {ID} --drain")).await;
-    assert_eq!((settled.code, settled.said.as_str()), (Some(0), "m-1 leaves a\n"));
+    assert_eq!((settled.code, settled.said.as_str()), (Some(0), "m-1 is drained from a\n"));
     assert_eq!(server.asked().last().unwrap().body, json!({"settlement": "drain"}));
     for wrong in ["fleet settle m-1", "fleet settle m-1 --adopt --drain"] {
         assert_eq!(server.usher(wrong).await.code, Some(2), "{wrong}");

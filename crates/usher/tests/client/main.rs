@@ -1,4 +1,4 @@
-//! The client's verbs against a server that answers from a list.
+//! The client commands against a server with canned responses.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot unwrap has failed")]
 

@@ -1,4 +1,4 @@
-//! A server that answers from a list, and the binary that asks it.
+//! A server with canned responses, and runs of the binary against it.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -15,7 +15,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-/// What was asked, as it is compared.
+/// A request, in the form that tests compare.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Asked {
     pub(crate) line: String,
@@ -24,13 +24,12 @@ pub(crate) struct Asked {
     pub(crate) key: bool,
 }
 
-/// What is answered next for a method and a path.
+/// The next responses to a method and a path.
 struct Canned {
     line: String,
     answers: VecDeque<(u16, String)>,
 }
 
-/// The server.
 #[derive(Clone)]
 pub(crate) struct Server {
     pub(crate) url: String,
@@ -39,7 +38,7 @@ pub(crate) struct Server {
     folder: Arc<tempfile::TempDir>,
 }
 
-/// What a run left behind.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Left {
     pub(crate) code: Option<i32>,
@@ -84,13 +83,13 @@ impl Server {
         self.folder.path().to_owned()
     }
 
-    /// Answers a request so; the last answer is repeated.
+    /// Adds a response to a request; the last one is repeated.
     pub(crate) fn on(&self, line: &str, status: u16, body: &Value) -> &Self {
         let text = if body.is_null() { String::new() } else { body.to_string() };
         self.says(line, status, text)
     }
 
-    /// Answers a request with this text.
+    /// Adds a plain text response to a request.
     pub(crate) fn says(&self, line: &str, status: u16, text: String) -> &Self {
         let mut canned = self.canned.lock().unwrap();
         if let Some(it) = canned.iter_mut().find(|it| it.line == line) {
@@ -106,7 +105,7 @@ impl Server {
         self.asked.lock().unwrap().clone()
     }
 
-    /// Runs the binary, which finds the server by its data directory.
+    /// Runs the binary; it finds the server by the data directory.
     pub(crate) async fn usher(&self, typed: &str) -> Left {
         let folder = self.folder();
         usher(typed, &[("USHER_DATA_DIR", folder.to_str().unwrap())]).await
@@ -136,7 +135,7 @@ impl Server {
     }
 }
 
-/// Runs the binary with these variables and no others.
+/// Runs the binary with these environment variables only.
 pub(crate) async fn usher(typed: &str, variables: &[(&str, &str)]) -> Left {
     let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_usher"))
         .args(typed.split_whitespace())

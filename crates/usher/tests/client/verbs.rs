@@ -1,4 +1,4 @@
-//! What verbs ask, print and exit with.
+//! Requests, output and exit codes of the commands.
 
 use serde_json::{Value, json};
 
@@ -52,7 +52,7 @@ async fn a_declaration_prints_the_id_and_can_be_repeated_safely() {
 /// Red by: a lost answer that becomes a second declaration.
 // Requirement: HC-23
 #[tokio::test]
-async fn an_answer_that_was_lost_is_asked_for_again_with_the_same_key() {
+async fn a_lost_response_is_retried_with_the_same_idempotency_key() {
     let server = Server::start().await;
     server.on("POST /v1/resources", 503, &problem("unavailable", "cannot answer now")).on(
         "POST /v1/resources",
@@ -95,7 +95,7 @@ async fn parameters_have_the_types_of_their_blueprint() {
 
 // Requirement: HC-21
 #[tokio::test]
-async fn waiting_shows_each_crossing_and_ends_with_the_phase() {
+async fn waiting_prints_each_phase_change_once() {
     let server = Server::start().await;
     let one = format!("GET /v1/resources/{ID}");
     server.on("POST /v1/resources", 202, &resource(ID, "demo", "Pending", ""));
@@ -120,10 +120,10 @@ async fn waiting_shows_each_crossing_and_ends_with_the_phase() {
     assert_eq!(shown, expected, "plain lines, and no line twice");
 }
 
-/// Red by: a look that nothing gave a reason for.
+/// Red by: a read that no event triggered.
 // Requirement: HC-21
 #[tokio::test]
-async fn waiting_looks_again_when_something_is_told() {
+async fn waiting_reads_again_when_an_event_arrives() {
     let server = Server::start().await;
     let (one, told) = (format!("GET /v1/resources/{ID}"), "id: 1\ndata: {}\n\n".to_owned());
     server
@@ -140,7 +140,7 @@ async fn waiting_looks_again_when_something_is_told() {
 
 // Requirement: HC-20
 #[tokio::test]
-async fn a_resource_that_fails_is_exit_code_1_and_one_that_takes_too_long_5() {
+async fn a_failed_resource_is_exit_code_1_and_a_timeout_5() {
     let server = Server::start().await;
     let failed = resource(ID, "demo", "Failed", "ProvisioningFailed");
     server.on("POST /v1/resources", 202, &failed);
@@ -156,10 +156,10 @@ async fn a_resource_that_fails_is_exit_code_1_and_one_that_takes_too_long_5() {
     assert!(left.complained.contains("WaitingForSubstrate"), "{left:?}");
 }
 
-/// Red by: a server's restart that ends the waiting.
+/// Red by: a restart of the server that ends the wait.
 // Requirement: HC-21
 #[tokio::test]
-async fn waiting_outlives_a_server_that_does_not_answer_for_a_while() {
+async fn waiting_survives_a_server_that_is_unavailable_for_a_while() {
     let server = Server::start().await;
     let one = format!("GET /v1/resources/{ID}");
     let leaving = resource(ID, "demo", "Deregistering", "DrainingNode");
@@ -176,7 +176,7 @@ async fn waiting_outlives_a_server_that_does_not_answer_for_a_while() {
 
 // Requirement: HC-19
 #[tokio::test]
-async fn a_name_that_two_have_is_exit_code_2_with_the_candidates() {
+async fn an_ambiguous_name_is_exit_code_2_with_the_candidates() {
     let server = Server::start().await;
     let both = [resource(ID, "demo", "Ready", ""), resource(OTHER, "other", "Failed", "")];
     server.on(&named("web-1"), 200, &list(&both));
@@ -185,18 +185,18 @@ async fn a_name_that_two_have_is_exit_code_2_with_the_candidates() {
     for candidate in [ID, OTHER, "demo", "other"] {
         assert!(left.complained.contains(candidate), "{left:?}");
     }
-    assert_eq!(server.asked().len(), 1, "nothing was ordered");
+    assert_eq!(server.asked().len(), 1, "no deletion was requested");
 }
 
 // Requirement: HC-19
 #[tokio::test]
-async fn a_name_means_the_living_and_an_id_is_exact() {
+async fn a_name_resolves_to_the_undeleted_resource_and_an_id_is_exact() {
     let server = Server::start().await;
     let both = [resource(ID, "demo", "Deleted", ""), resource(OTHER, "other", "Ready", "")];
     server
         .on(&named("web-1"), 200, &list(&both))
         .on(&format!("{}&project=demo", named("web-1")), 200, &list(&both[..1]))
-        .on(&named("nobody"), 200, &list(&[]))
+        .on(&named("unknown"), 200, &list(&[]))
         .on(&format!("GET /v1/resources/{ID}"), 200, &both[0]);
     let found = async |typed: &str| server.usher(typed).await.json()["id"].clone();
     assert_eq!(found("get resources web-1 -o json").await, OTHER);
@@ -205,7 +205,7 @@ async fn a_name_means_the_living_and_an_id_is_exact() {
     let folder = server.folder();
     let variables = [("USHER_DATA_DIR", folder.to_str().unwrap()), ("USHER_PROJECT", "demo")];
     assert_eq!(usher("get resources web-1 -o json", &variables).await.json()["id"], ID);
-    assert_eq!(server.usher("why nobody").await.code, Some(4));
+    assert_eq!(server.usher("why unknown").await.code, Some(4));
 }
 
 // Requirement: HC-22
@@ -232,7 +232,7 @@ async fn listings_are_tables_for_people_and_whole_as_json() {
 /// Red by: a refusal without its code, or another exit code.
 // Requirement: HC-20
 #[tokio::test]
-async fn refusals_show_their_code_and_exit_as_promised() {
+async fn refusals_print_their_error_code_and_have_their_exit_code() {
     for (status, code, exit) in [
         (409, "name_in_use", 3),
         (422, "parameter_values_invalid", 3),
@@ -252,7 +252,7 @@ async fn refusals_show_their_code_and_exit_as_promised() {
 
 // Requirement: HC-18
 #[tokio::test]
-async fn a_server_that_is_not_there_is_exit_code_5_and_says_what_to_do() {
+async fn an_unreachable_server_is_exit_code_5_with_advice() {
     let empty = tempfile::tempdir().unwrap();
     let folder = empty.path().to_str().unwrap();
     let left = usher("get projects", &[("USHER_DATA_DIR", folder)]).await;
@@ -283,12 +283,12 @@ async fn url_and_token_of_the_environment_override_the_data_directory() {
     other.on("GET /v1/projects?limit=500", 200, &list(&[]));
     let typed = format!("get projects --data-dir {}", folder.display());
     let nowhere = [("USHER_DATA_DIR", "/nowhere")];
-    assert_eq!(usher(&typed, &nowhere).await.code, Some(0), "what is typed counts first");
+    assert_eq!(usher(&typed, &nowhere).await.code, Some(0), "the flag wins");
 }
 
 // Requirement: D-11
 #[tokio::test]
-async fn orders_about_a_resource_go_to_its_id() {
+async fn commands_about_a_resource_use_its_id() {
     let server = Server::start().await;
     let it = resource(ID, "demo", "Ready", "AsDeclared");
     server.on(&named("web-1"), 200, &list(std::slice::from_ref(&it)));
@@ -317,7 +317,7 @@ async fn orders_about_a_resource_go_to_its_id() {
 
 // Requirement: HC-24
 #[tokio::test]
-async fn siblings_are_made_and_ended() {
+async fn tenancy_objects_are_created_and_deleted() {
     let server = Server::start().await;
     let made = json!({"id": ID, "state": "approved", "phase": "Terminating", "text": "uot_x"});
     let cases = [
@@ -404,7 +404,7 @@ async fn an_import_publishes_every_bundle_of_a_directory() {
     server.on(line, 200, &list(&[done("b", "refused")]));
     let left = server.usher(&format!("blueprint import {}", folder.path().display())).await;
     assert_eq!(left.code, Some(3));
-    assert!(left.said.contains("b@1: wrong: xrd: cannot be"), "{left:?}");
+    assert!(left.said.contains("b@1: error: xrd: cannot be"), "{left:?}");
     let names: Vec<_> =
         server.asked().iter().map(|it| it.body["bundles"][0]["blueprint"].clone()).collect();
     assert_eq!(names, ["a", "b"]);

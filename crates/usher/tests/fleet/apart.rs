@@ -1,4 +1,4 @@
-//! Drains through a provider in a process of its own, whose verbs end long after they are accepted.
+//! Drains through a provider in another process, whose operations end long after they are accepted.
 
 use serde_json::Value;
 use tokio::time::sleep;
@@ -19,17 +19,17 @@ async fn grown(cluster: &str, machines: usize) -> Pair {
 
 fn bound<'a>(machines: &'a [Value], phase: &str) -> Vec<&'a str> {
     let there = machines.iter().filter(|it| it["phase"] == phase);
-    there.map(|it| it["cluster"].as_str().unwrap_or("nobody")).collect()
+    there.map(|it| it["cluster"].as_str().unwrap_or("none")).collect()
 }
 
-/// Looks again and again until something is so; whoever is draining is bound to one of these
-/// clusters in every look, and whoever is idle to none.
+/// Polls until a condition holds; in every poll a draining machine is bound to one of these
+/// clusters, and an idle machine to none.
 async fn until(pair: &mut Pair, clusters: &[&str], is_so: impl Fn(&[Value]) -> bool) {
     for _ in 0..6_000 {
         let machines = pair.machines().await;
         let draining = bound(&machines, "Draining");
         assert!(draining.iter().all(|it| clusters.contains(it)), "{draining:?}");
-        assert!(bound(&machines, "Idle").iter().all(|it| *it == "nobody"), "{machines:?}");
+        assert!(bound(&machines, "Idle").iter().all(|it| *it == "none"), "{machines:?}");
         if is_so(&machines) {
             return;
         }
@@ -38,11 +38,11 @@ async fn until(pair: &mut Pair, clusters: &[&str], is_so: impl Fn(&[Value]) -> b
     panic!("it never came to that: {:?}", pair.machines().await);
 }
 
-/// Of which clusters machines were told to begin to leave, in order.
+/// The clusters that machines were drained from, in order.
 async fn drained(pair: &Pair) -> Vec<String> {
     let told = pair.caller.list("/v1/events").await;
     let moves = told.iter().map(|it| &it["data"]).filter(|it| it["to"] == "Draining");
-    moves.map(|it| it["cluster"].as_str().unwrap_or("nobody").to_owned()).collect()
+    moves.map(|it| it["cluster"].as_str().unwrap_or("none").to_owned()).collect()
 }
 
 async fn no_transition_error(pair: &Pair) {
@@ -69,7 +69,7 @@ async fn capacity_shrinks_when_the_demand_does() {
 /// Red by: a machine that joins another cluster before it has left its own.
 // Requirement: F-75
 #[tokio::test]
-async fn whoever_is_more_urgent_gets_machines_that_have_left() {
+async fn a_more_urgent_cluster_gets_machines_after_their_drain() {
     let mut pair = grown("low", 8).await;
     pair.need("high", 3, 1_000_000).await;
     until(&mut pair, &["low"], |it| {

@@ -1,5 +1,5 @@
 //! The local world on the fleet: a declaration becomes a machine, a host, an agent and a node, and
-//! goes again without a trace.
+//! is torn down without a trace.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use tokio::time::sleep;
 use crate::caller::{SOON, declaration};
 use crate::house::{House, PATIENCE};
 
-/// A machine so busy that nodes call late is not what is looked for here.
+/// Late heartbeats on a busy machine are not the subject of these tests.
 const NEVER_LOST: &str = "mesh.missed_max=1000";
 
-/// A house with so many machines.
+/// A server with this many machines.
 async fn up(machines: usize, settings: &[&str]) -> House {
     let machines = format!("local.machines={machines}");
     House::up(&[&[machines.as_str()], settings].concat()).await
@@ -28,7 +28,7 @@ async fn machines(house: &House, phase: &str) -> (usize, usize) {
     (found.len(), found.iter().filter(|it| !it["holder"].is_null()).count())
 }
 
-/// Waits until so many machines are in a phase, and so many of them are held.
+/// Waits until this many machines are in a phase, and this many of them are held.
 async fn until_machines(house: &House, phase: &str, counts: (usize, usize)) {
     let begun = Instant::now();
     while machines(house, phase).await != counts {
@@ -37,21 +37,21 @@ async fn until_machines(house: &House, phase: &str, counts: (usize, usize)) {
     }
 }
 
-/// A node that is ready on a machine.
+/// A ready node on a machine.
 async fn ready(house: &mut House, name: &str) -> String {
     let id = house.provision(name).await;
     house.until_phase(&id, "Ready").await;
     id
 }
 
-/// Shows a node out, and waits until nothing is left.
+/// Tears a node down, and waits until nothing is left.
 async fn show_out(house: &mut House, id: &str) {
     house.deprovision(id).await;
     house.until_phase(id, "Deleted").await;
     house.until_nothing_is_left().await;
 }
 
-/// What has a name in a folder of this house.
+/// The entries of a folder of the data directory.
 fn within(house: &House, folder: &str) -> Vec<PathBuf> {
     let standing = house.standing().into_iter();
     standing.filter(|it| it.parent().is_some_and(|it| it.ends_with(folder))).collect()
@@ -64,7 +64,7 @@ async fn a_node_comes_and_goes_on_a_machine_of_the_fleet() {
     let begun = Instant::now();
     let id = ready(&mut house, "node-1").await;
     println!("a node is ready {:.1?} after it was declared", begun.elapsed());
-    // The node was heard before the shard looked again.
+    // The heartbeat may arrive before the shard's next poll.
     until_machines(&house, "Configured", (1, 1)).await;
     assert_eq!(house.processes().len(), 1);
     show_out(&mut house, &id).await;
@@ -72,22 +72,22 @@ async fn a_node_comes_and_goes_on_a_machine_of_the_fleet() {
 
 // Requirement: F-73
 #[tokio::test]
-async fn a_node_on_the_fleet_outlives_its_server_and_is_shown_out_by_the_next() {
+async fn a_node_on_the_fleet_outlives_its_server_and_the_next_tears_it_down() {
     let mut house = up(4, &[]).await;
     let id = ready(&mut house, "node-1").await;
     let before = house.processes();
     house.kill();
-    assert_eq!(house.processes(), before, "it goes on");
+    assert_eq!(house.processes(), before, "it keeps running");
     house.start(None);
     assert!(house.until_ready().await);
     show_out(&mut house, &id).await;
 }
 
-/// Red by: a Failed machine that is let go while its host and its node stand, or a FAILED that no
-/// verb ends.
+/// Red by: a Failed machine that is released while its host and its node exist, or a FAILED that no
+/// operation ends.
 // Requirement: F-76
 #[tokio::test]
-async fn a_machine_that_its_provider_gave_up_on_is_shown_out_like_any_other() {
+async fn a_machine_that_its_provider_reports_failed_is_torn_down() {
     for lost in ["fleet/hosts", "fleet/process"] {
         let mut house = up(1, &["local.look_interval=100ms"]).await;
         let id = ready(&mut house, "node-1").await;
@@ -96,18 +96,18 @@ async fn a_machine_that_its_provider_gave_up_on_is_shown_out_like_any_other() {
         house.until_phase(&id, "Failed").await;
         let why = house.why(&id).await["summary"].to_string();
         assert!(why.contains("local-slot-0000") && why.contains("is gone"), "{why}");
-        assert_eq!(machines(&house, "Failed").await, (1, 1), "it is held until it is shown out");
+        assert_eq!(machines(&house, "Failed").await, (1, 1), "it is held until it is torn down");
         show_out(&mut house, &id).await;
-        // The slot is as good as before.
+        // The slot is usable again.
         let id = ready(&mut house, "node-2").await;
         show_out(&mut house, &id).await;
     }
 }
 
-/// Red by: a substrate that is ready before it has a machine, or a wait that nobody explains.
+/// Red by: a substrate that is ready before it has a machine, or a wait without an explanation.
 // Requirement: F-77
 #[tokio::test]
-async fn whoever_finds_no_machine_free_says_so_and_gets_the_next_one() {
+async fn a_resource_without_a_free_machine_says_so_and_gets_the_next_one() {
     let settings = ["broker.reconcile_interval=1h", "local.wait_interval=1h"];
     let mut house = up(1, &settings).await;
     let first = ready(&mut house, "node-1").await;
@@ -119,7 +119,7 @@ async fn whoever_finds_no_machine_free_says_so_and_gets_the_next_one() {
         if said && why["resource"]["phase"] == "Provisioning" {
             break;
         }
-        assert!(begun.elapsed() < PATIENCE, "never a word about it: {why}");
+        assert!(begun.elapsed() < PATIENCE, "no blocker says so: {why}");
         sleep(SOON).await;
     }
     house.deprovision(&first).await;
@@ -128,19 +128,19 @@ async fn whoever_finds_no_machine_free_says_so_and_gets_the_next_one() {
     show_out(&mut house, &second).await;
 }
 
-/// Red by: a part that is taken for absent while its machine is held, or a machine that is held
-/// for a part that nobody gives back.
+/// Red by: a part that counts as absent while its machine is held, or a machine that is held for a
+/// part that is never released.
 // Requirement: F-78
 #[tokio::test]
-async fn a_part_that_somebody_removed_does_not_leave_its_machine_behind() {
+async fn a_part_removed_by_hand_releases_its_machine() {
     let settings = [NEVER_LOST, "mesh.drain_grace=1h", "mesh.acknowledgements=500ms"];
     let mut house = up(2, &settings).await;
     let id = ready(&mut house, "node-1").await;
-    // The node cannot leave, so that all of this stands.
+    // The node cannot leave, so that its objects stay.
     house.signal_agents(Signal::STOP);
     house.deprovision(&id).await;
     house.until_reason(&id, "DrainingNode").await;
-    // A substrate that stands makes its part again, so that nobody may look in between.
+    // The composer would recreate the part of a substrate: the server is stopped meanwhile.
     house.signal(Signal::STOP);
     for (kind, count) in [("world/part", 2), ("world/substrate", 1)] {
         let found = within(&house, kind);
@@ -152,19 +152,19 @@ async fn a_part_that_somebody_removed_does_not_leave_its_machine_behind() {
     house.signal(Signal::CONT);
     house.signal_agents(Signal::CONT);
     house.until_phase(&id, "Deleted").await;
-    assert_eq!(machines(&house, "Speculative").await, (2, 0), "absent is whose machine is free");
+    assert_eq!(machines(&house, "Speculative").await, (2, 0), "an absent part has no machine");
     house.until_nothing_is_left().await;
 }
 
-/// Red by: a server that goes on without its machines, and says nothing.
+/// Red by: a server that keeps running without its machines, silently.
 // Requirement: F-79
 #[tokio::test]
-async fn a_state_that_cannot_be_written_ends_the_server_with_one_sentence() {
+async fn a_provider_state_that_cannot_be_written_stops_the_server() {
     let mut house = up(1, &["local.forget_tokens=1s"]).await;
     let state = house.data().join("fleet/state");
     fs::remove_file(&state).unwrap();
     fs::create_dir_all(state.join("in-the-way")).unwrap();
-    // It may end before it has answered.
+    // The server may end before it responds.
     house.ask("POST", "/v1/resources", Some(&declaration("node-1", &json!({})))).await;
     assert_eq!(house.until_ended().await, Some(5));
     let log = house.said();
@@ -173,10 +173,10 @@ async fn a_state_that_cannot_be_written_ends_the_server_with_one_sentence() {
     assert!(said.starts_with(sentence), "{log}");
 }
 
-/// Red by: a bootstrap token that lies in the provider's state for as long as that is short.
+/// Red by: a bootstrap token that stays in the provider's state until that is compacted.
 // Requirement: F-80
 #[tokio::test]
-async fn a_token_that_was_used_is_soon_forgotten_by_the_provider() {
+async fn the_provider_soon_erases_a_redeemed_token() {
     let mut house = up(1, &["local.forget_tokens=100ms"]).await;
     let id = ready(&mut house, "node-1").await;
     let state = house.data().join("fleet/state");

@@ -1,4 +1,4 @@
-//! Lives of machines while the shard and its provider, both of the real binary, are killed.
+//! Lifecycles of machines while shard and provider, both of the real binary, are killed.
 
 use std::time::{Duration, Instant};
 
@@ -7,18 +7,17 @@ use tokio::time::sleep;
 use crate::figures::{Dice, asked};
 use crate::pair::{Fake, Pair};
 
-/// How many machines there are.
 const MACHINES: usize = 6;
 const FAKE: Fake = Fake { machines: MACHINES, dwell: "5ms:60ms" };
-/// The longest life of whoever is killed at random.
+/// The longest uptime of a process that is killed at random.
 const LIFE_MS: u64 = 1_500;
-/// Where a shard passes.
+/// The failpoints of a shard.
 const POINTS: [&str; 4] = ["before-effect", "after-effect", "before-commit", "after-commit"];
 
-/// Red by: an order that is sent before it is recorded, or whose end is not looked for again.
+/// Red by: a command that is sent before it is recorded, or whose outcome is not observed again.
 // Requirement: F-72
 #[tokio::test]
-async fn a_shard_that_dies_at_a_failpoint_goes_on_where_it_was() {
+async fn a_shard_that_dies_at_a_failpoint_resumes() {
     let mut pair = Pair::new(FAKE);
     let mut lives = 0;
     for passing in 1..=asked("USHER_SOAK_PASSINGS", 2) {
@@ -32,19 +31,19 @@ async fn a_shard_that_dies_at_a_failpoint_goes_on_where_it_was() {
             pair.until("Speculative", MACHINES).await;
             lives += MACHINES as u64;
             pair.is_clean();
-            assert!(pair.deaths > deaths, "nobody passed {point} for the {passing}. time");
+            assert!(pair.deaths > deaths, "{point} was not passed {passing} times");
             let mut server = pair.server.take().unwrap();
             let _ = server.kill();
             server.wait().unwrap();
         }
     }
-    println!("{lives} lives of machines, {} deaths at failpoints", pair.deaths);
+    println!("{lives} machine lifecycles, {} deaths at failpoints", pair.deaths);
 }
 
-/// Red by: a verb that is given up because somebody died, or done twice for one operation.
+/// Red by: an operation that is abandoned because a process died, or done twice.
 // Requirement: F-72
 #[tokio::test]
-async fn shard_and_provider_that_are_killed_at_any_moment_leave_nothing_behind() {
+async fn a_shard_and_a_provider_killed_at_any_moment_leave_nothing_behind() {
     let begun = Instant::now();
     let wanted = asked("USHER_SOAK_LIFECYCLES", 12);
     let mut pair = Pair::new(FAKE);
@@ -75,5 +74,5 @@ async fn shard_and_provider_that_are_killed_at_any_moment_leave_nothing_behind()
         pair.is_clean();
     }
     let took = begun.elapsed();
-    println!("{lives} lives of machines, {kills} kills, nothing left, {took:.1?}");
+    println!("{lives} machine lifecycles, {kills} kills, nothing left, {took:.1?}");
 }

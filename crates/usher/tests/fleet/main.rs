@@ -1,4 +1,4 @@
-//! Shards and providers of the real binary: apart, at home, and killed.
+//! Shards and providers of the real binary: in separate processes, in one, and killed.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot unwrap has failed")]
 

@@ -1,5 +1,5 @@
-//! A server with a shard and a provider of machines, both of the real binary, each a process of its
-//! own.
+//! A server with a shard and a provider of machines, both of the real binary, each in its own
+//! process.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::caller::{Caller, SOON};
 use crate::house::USHER;
 use crate::port::Port;
 
-/// How long one life of all machines may take while somebody dies.
+/// How long one lifecycle of all machines may take while processes die.
 const PATIENCE: Duration = Duration::from_mins(3);
 const SETTINGS: [&str; 11] = [
     "fleet.cycle_interval=200ms",
@@ -29,7 +29,7 @@ const SETTINGS: [&str; 11] = [
     "worker.back_off_max=500ms",
 ];
 
-/// A server with a shard, and a provider, each a process of its own.
+/// A server with a shard, and a provider, each in its own process.
 pub(crate) struct Pair {
     dir: tempfile::TempDir,
     pub(crate) caller: Caller,
@@ -41,7 +41,7 @@ pub(crate) struct Pair {
     pub(crate) deaths: u64,
 }
 
-/// What the provider has, and how long its verbs take.
+/// What the fake provider offers, and how long its operations take.
 #[derive(Clone, Copy)]
 pub(crate) struct Fake {
     pub(crate) machines: usize,
@@ -109,12 +109,12 @@ impl Pair {
         lines[lines.len().saturating_sub(60)..].join("\n")
     }
 
-    /// Whether the server died by itself.
+    /// Whether the server exited by itself.
     fn has_died(&mut self) -> bool {
         self.server.as_mut().is_some_and(|it| it.try_wait().unwrap().is_some())
     }
 
-    /// Does something, and starts the server again whenever it died by itself meanwhile.
+    /// Runs a future, and restarts the server whenever it exits by itself meanwhile.
     async fn alive_while<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
         loop {
@@ -128,7 +128,7 @@ impl Pair {
         }
     }
 
-    /// Says what a cluster needs: so many machines, each somewhat more urgent than the one before.
+    /// Sets the needs of a cluster: this many machines, each of a higher priority than the last.
     pub(crate) async fn need(&mut self, cluster: &str, machines: usize, priority: usize) {
         // Each machine has one processor, so each need takes one machine.
         let need = |it: usize| json!({ "aggregate": { "cpu": "1" }, "priority": priority + it });
@@ -143,7 +143,7 @@ impl Pair {
         .await;
     }
 
-    /// Every machine, as the server tells it.
+    /// Every machine, as the API returns it.
     pub(crate) async fn machines(&mut self) -> Vec<Value> {
         let caller = self.caller.clone();
         let listed = async {
@@ -153,7 +153,7 @@ impl Pair {
         self.alive_while(listed).await
     }
 
-    /// Waits until so many machines are in a phase; whoever died by itself is started again.
+    /// Waits until this many machines are in a phase; a server that exited by itself is restarted.
     pub(crate) async fn until(&mut self, phase: &str, count: usize) {
         let begun = Instant::now();
         loop {
@@ -167,11 +167,11 @@ impl Pair {
         }
     }
 
-    /// Nothing is left of any host, and the rows know it.
+    /// No host is left, and the rows agree.
     pub(crate) fn is_clean(&self) {
         let left = fs::read_dir(self.hosts()).unwrap();
         let left: Vec<_> = left.map(|it| it.unwrap().file_name()).collect();
-        assert_eq!(left, Vec::<std::ffi::OsString>::new(), "hosts that nobody gave back");
+        assert_eq!(left, Vec::<std::ffi::OsString>::new(), "hosts that were not released");
     }
 }
 

@@ -1,4 +1,4 @@
-//! A database of each kind, and the real binary beside it.
+//! A database of each kind, and runs of the real binary against it.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// What a run left behind: exit code, standard output, standard error.
+/// The result of a run: exit code, standard output, standard error.
 type Left = (Option<i32>, String, String);
 
-/// A database of its own, and the words that name it.
+/// A fresh database, and the flags that name it.
 pub(crate) struct Ground {
     pub(crate) words: [String; 2],
     pub(crate) folder: Option<PathBuf>,
@@ -61,7 +61,7 @@ impl Ground {
         serde_json::from_str(&said).unwrap()
     }
 
-    /// Runs a statement past the program.
+    /// Runs a statement directly on the database.
     pub(crate) async fn execute(&self, sql: &str) {
         use sqlx::{AssertSqlSafe, Connection as _};
         if let Some(folder) = &self.folder {

@@ -1,4 +1,4 @@
-//! Every way a schema can go, and what is refused.
+//! Migrations up and down, and what is refused.
 
 use serde_json::Value;
 
@@ -8,10 +8,10 @@ fn count(status: &Value, list: &str) -> usize {
     status[list].as_array().unwrap().len()
 }
 
-/// Red by: a way that is not gone, or a look that changes something.
+/// Red by: a migration that is skipped, or a status that changes something.
 // Requirement: Y-14
 #[tokio::test]
-async fn a_schema_goes_up_down_and_up_again() {
+async fn a_schema_migrates_up_down_and_up_again() {
     on_both(async |ground: Ground| {
         let (code, table, told) = ground.usher(&[]);
         assert_eq!(code, Some(0), "{told}");
@@ -34,10 +34,10 @@ async fn a_schema_goes_up_down_and_up_again() {
     .await;
 }
 
-/// Red by: data that is destroyed without a word.
+/// Red by: data that is destroyed without confirmation.
 // Requirement: Y-15
 #[tokio::test]
-async fn nothing_is_taken_away_without_yes() {
+async fn no_migration_is_reverted_without_yes() {
     on_both(async |ground: Ground| {
         let status = ground.json(&[]);
         let (code, said, complained) = ground.usher(&["--down", "1"]);
@@ -53,10 +53,10 @@ async fn nothing_is_taken_away_without_yes() {
     .await;
 }
 
-/// Red by: a schema of somebody else that is touched, or a refusal that leaves one alone with it.
+/// Red by: a foreign schema that is touched, or a refusal without advice.
 // Requirement: Y-16
 #[tokio::test]
-async fn a_newer_or_foreign_schema_is_refused_with_what_to_do() {
+async fn a_newer_or_foreign_schema_is_refused_with_advice() {
     on_both(async |ground: Ground| {
         ground.json(&[]);
         let bytes = if ground.folder.is_some() { "x'01'" } else { "'\\x01'" };
@@ -82,14 +82,14 @@ async fn a_newer_or_foreign_schema_is_refused_with_what_to_do() {
     .await;
 }
 
-/// Red by: a look that makes files, or a cause that is not told.
+/// Red by: a status that creates files, or a cause that is not printed.
 // Requirement: Y-16
 #[test]
-fn a_database_that_is_not_there_is_told() {
+fn a_missing_database_is_reported() {
     let ground = Ground::sqlite();
     let (code, _, complained) = ground.usher(&["--status"]);
     assert_eq!(code, Some(4), "{complained}");
-    assert!(!ground.folder.as_ref().unwrap().exists(), "a look makes nothing");
+    assert!(!ground.folder.as_ref().unwrap().exists(), "a status creates nothing");
     let nowhere = ["--database-url".to_owned(), "postgres://u:hunter2@127.0.0.1:1/d".to_owned()];
     let nowhere = Ground { words: nowhere, folder: None, _database: None };
     let (code, said, complained) = nowhere.usher(&[]);

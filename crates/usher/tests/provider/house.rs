@@ -1,4 +1,4 @@
-//! One `usher provider local`, over all its deaths.
+//! One `usher provider local`, across its restarts.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -45,7 +45,7 @@ impl House {
         self.folder.path().join("place").join(below)
     }
 
-    /// Starts it; nothing if it died at its failpoint before it listened.
+    /// Starts it; `None` if it died at its failpoint before it listened.
     pub(crate) async fn start(&self, slots: usize, failpoint: Option<&str>) -> Option<Running> {
         let port = Port::reserve();
         let address = format!("127.0.0.1:{}", port.number());
@@ -72,10 +72,10 @@ impl House {
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        panic!("it does not listen");
+        panic!("the provider does not listen");
     }
 
-    /// The names below a folder of the place.
+    /// The names below a folder of the provider's directory.
     pub(crate) fn names(&self, below: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path(below)).unwrap();
         let mut names: Vec<String> =
@@ -151,7 +151,7 @@ impl House {
         client.delete(request).await.map(Response::into_inner)
     }
 
-    /// Whoever holds the lock of a node.
+    /// The process that holds the lock of a node.
     pub(crate) fn holder(&self, host: &str) -> Option<i32> {
         use usher_hosts::supervisor::{Holder, Units};
         let units = Units::open(self.path("process")).unwrap();
@@ -166,7 +166,7 @@ pub(crate) async fn all(client: &mut Client) -> Result<Vec<Machine>, Status> {
     Ok(client.list(ListFilter::default()).await?.into_inner().machines)
 }
 
-/// Looks until a machine is in a state.
+/// Polls until a machine is in a state.
 pub(crate) async fn settle(client: &mut Client, id: &str, state: MachineState) -> Machine {
     let looks = async {
         loop {

@@ -1,4 +1,4 @@
-//! Hosts of this machine.
+//! Hosts of the local provider.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ const SLOT: &str = "local-slot-0000";
 
 // Requirement: PM-15
 #[tokio::test]
-async fn a_node_outlives_its_provider_and_leaves_when_it_is_drained() {
+async fn a_node_outlives_its_provider_and_leaves_when_drained() {
     let mut house = House::new();
     let mut first = house.start(2, None).await.unwrap();
     house.create(&mut first.client, SLOT).await.unwrap();
@@ -22,11 +22,11 @@ async fn a_node_outlives_its_provider_and_leaves_when_it_is_drained() {
     let node = house.holder(&host).expect("a node is ready when it holds its lock");
     first.child.kill().unwrap();
     first.child.wait().unwrap();
-    assert_eq!(house.holder(&host), Some(node), "it went on alone");
+    assert_eq!(house.holder(&host), Some(node), "it kept running");
     let mut second = house.start(2, None).await.unwrap();
     let again = settle(&mut second.client, SLOT, State::Configured).await;
     assert_eq!(again.cluster, "c");
-    assert_eq!(house.holder(&host), Some(node), "nobody started another one");
+    assert_eq!(house.holder(&host), Some(node), "no second process was started");
     house.drain(&mut second.client, SLOT, 600).await.unwrap();
     settle(&mut second.client, SLOT, State::Idle).await;
     assert_eq!(house.holder(&host), None);
@@ -36,7 +36,7 @@ async fn a_node_outlives_its_provider_and_leaves_when_it_is_drained() {
     assert_eq!(house.names("hosts"), Vec::<String>::new());
 }
 
-/// Every place where a provider of this machine can die.
+/// Every failpoint of the local provider.
 const PLACES: [&str; 14] = [
     "unit-recorded",
     "before-spawn",
@@ -56,7 +56,7 @@ const PLACES: [&str; 14] = [
 
 // Requirement: PM-15
 #[tokio::test]
-async fn a_provider_killed_anywhere_finishes_what_it_began_and_leaves_nothing() {
+async fn a_provider_killed_at_any_failpoint_finishes_and_leaves_nothing() {
     let mut house = House::new();
     for place in PLACES {
         let armed = house.start(1, Some(place)).await;
@@ -66,7 +66,7 @@ async fn a_provider_killed_anywhere_finishes_what_it_began_and_leaves_nothing() 
             running.child.wait().unwrap();
         }
         let mut healed = house.start(1, None).await.unwrap();
-        // Whatever was in hand comes to rest; then the rest of the life is lived.
+        // Pending operations finish first; then the rest of the lifecycle follows.
         for _ in 0..8 {
             walk(&mut house, &mut healed.client).await.unwrap();
             let [machine] = &all(&mut healed.client).await.unwrap()[..] else { panic!("{place}") };
@@ -82,7 +82,7 @@ async fn a_provider_killed_anywhere_finishes_what_it_began_and_leaves_nothing() 
     }
 }
 
-/// Goes on with the only machine until it was given back once.
+/// Continues with the only machine until it was released once.
 async fn walk(
     house: &mut House,
     client: &mut usher_wire::fleet::Client,
@@ -106,12 +106,12 @@ async fn walk(
             State::Failed | State::Unspecified => panic!("{}", machine.last_error),
         }
     }
-    panic!("the life did not end");
+    panic!("the lifecycle did not end");
 }
 
 // Requirement: PM-13
 #[tokio::test]
-async fn the_conformance_suite_is_one_command() {
+async fn the_conformance_suite_runs_as_one_command() {
     let house = House::new();
     let running = house.start(40, None).await.unwrap();
     let asked = |words: &[&str]| {
@@ -127,7 +127,7 @@ async fn the_conformance_suite_is_one_command() {
     let document: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!((code, document["verdict"].as_str()), (Some(1), Some("INCOMPLETE")));
     assert_eq!(document["behaviours"][0]["result"], "skipped");
-    assert_eq!(asked(&[]).0, Some(2), "nobody is asked");
+    assert_eq!(asked(&[]).0, Some(2), "no provider is given");
     let program = ["--only", "B702", "--profile", "fault", "--", USHER, "provider", "local"];
     let (code, table) = asked(&program);
     assert_eq!(code, Some(0), "{table}");

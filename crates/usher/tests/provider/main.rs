@@ -1,4 +1,4 @@
-//! `usher provider` as a person runs it: real hosts, real nodes, and a provider that is killed.
+//! `usher provider` as an operator runs it: real hosts, real nodes, and a provider that is killed.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot begin has failed")]
 
 mod house;

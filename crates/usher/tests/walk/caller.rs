@@ -1,4 +1,4 @@
-//! A client of one address: it repeats itself until it is answered, whoever dies meanwhile.
+//! A client of one address: it retries until a server responds, whichever server dies meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,17 +10,17 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-/// How long one answer may take.
+/// Timeout of one response.
 const ANSWER: Duration = Duration::from_secs(10);
-/// How long something may take while servers die.
+/// How long a wait may take while servers die.
 const PATIENCE: Duration = Duration::from_mins(5);
-/// How soon it is asked again.
+/// The delay between retries.
 pub(crate) const SOON: Duration = Duration::from_millis(20);
 
-/// What is told of every resource that came and went, in this order.
+/// The events of every resource that was provisioned and deleted, in order.
 pub(crate) const ALL: [&str; 4] = ["Requested", "Ready", "Deleting", "Deleted"];
 
-/// Who calls one address with the token of one data directory.
+/// A client of one address with the token of one data directory.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) port: u16,
@@ -33,7 +33,7 @@ impl Caller {
         token.trim().to_owned()
     }
 
-    /// One request; nothing if it was not answered.
+    /// One request; `None` without a response.
     pub(crate) async fn ask(
         &self,
         method: &str,
@@ -43,7 +43,7 @@ impl Caller {
         self.ask_as(&self.token(), (method, path), body).await
     }
 
-    /// One request with this bearer. The same body is the same request, however often it is sent.
+    /// One request with this bearer. The same body has the same idempotency key, for safe retries.
     pub(crate) async fn ask_as(
         &self,
         bearer: &str,
@@ -67,7 +67,7 @@ impl Caller {
         Some((status, body))
     }
 
-    /// Sends a request as it is; status and text of the answer.
+    /// Sends a raw request; status and body of the response.
     pub(crate) async fn send(&self, request: &[u8]) -> Option<(u16, String)> {
         let call = async {
             let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await.ok()?;
@@ -81,7 +81,7 @@ impl Caller {
         timeout(ANSWER, call).await.ok().flatten()
     }
 
-    /// What the server counts, by name.
+    /// The counters of the server, by name.
     pub(crate) async fn counters(&self) -> BTreeMap<String, u64> {
         let request = format!(
             "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
@@ -97,7 +97,7 @@ impl Caller {
         ours.filter_map(pair).collect()
     }
 
-    /// One request, repeated until it is answered.
+    /// One request, repeated until it gets a response.
     pub(crate) async fn insist(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
         let begun = Instant::now();
         loop {
@@ -106,12 +106,12 @@ impl Caller {
                 Some((503, _)) | None => {}
                 Some((status, answer)) => panic!("{method} {path}: {status} {answer}"),
             }
-            assert!(begun.elapsed() < PATIENCE, "never answered: {method} {path}");
+            assert!(begun.elapsed() < PATIENCE, "no response: {method} {path}");
             sleep(SOON).await;
         }
     }
 
-    /// Everything a list holds, page by page.
+    /// All items of a list, page by page.
     pub(crate) async fn list(&self, path: &str) -> Vec<Value> {
         let mut items = Vec::new();
         let mut after = String::new();
@@ -153,7 +153,7 @@ impl Caller {
         }
     }
 
-    /// One node in and out; its id.
+    /// Provisions a node and tears it down; its id.
     pub(crate) async fn walk(&self, name: &str) -> String {
         let id = self.provision(name).await;
         self.until_phase(&id, "Ready").await;
@@ -162,16 +162,16 @@ impl Caller {
         id
     }
 
-    /// What was told of every resource, in order; nothing is told twice.
+    /// The events of every resource, in order; none occurs twice.
     pub(crate) async fn told_of_all(&self) -> BTreeMap<String, Vec<String>> {
         let mut told: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut ids = BTreeSet::new();
         for event in self.list("/v1/events").await {
             let word = |key: &str| event[key].as_str().unwrap().to_owned();
-            assert!(ids.insert(word("id")), "told twice: {event}");
+            assert!(ids.insert(word("id")), "duplicate event: {event}");
             if !word("type").starts_with("broker.") {
                 let life = event["machine"].as_str().map(|it| format!("{it} {}", event["version"]));
-                assert!(life.is_some_and(|it| ids.insert(it)), "told twice: {event}");
+                assert!(life.is_some_and(|it| ids.insert(it)), "duplicate event: {event}");
                 continue;
             }
             let what = word("type").replace("broker.ProvisionedResource", "");
@@ -180,11 +180,11 @@ impl Caller {
         told
     }
 
-    /// Of each of these, and of nobody else, everything was told once and in order.
+    /// Exactly these resources have events, each the complete sequence once and in order.
     pub(crate) async fn all_was_told(&self, ids: &[String]) {
         let begun = Instant::now();
         let mut told = self.told_of_all().await;
-        // A transaction that is open anywhere on the server holds back what was told since.
+        // An open transaction anywhere on the server holds back later events.
         while told.values().flatten().count() < ids.len() * ALL.len() && begun.elapsed() < PATIENCE
         {
             sleep(SOON).await;
@@ -197,7 +197,7 @@ impl Caller {
         assert_eq!(told.keys().collect::<BTreeSet<_>>(), walked);
     }
 
-    /// Nothing inside is left of anybody: no orphan, no live token, no registered node, no machine
+    /// Nothing is left in the control plane: no orphan, live token, registered node or machine
     /// that is not free.
     pub(crate) async fn nothing_is_left_inside(&self) {
         assert_eq!(self.list("/v1/orphans").await, Vec::<Value>::new());
@@ -217,7 +217,7 @@ impl Caller {
     }
 }
 
-/// What a newcomer declares.
+/// The declaration of the demo node.
 pub(crate) fn declaration(name: &str, parameters: &Value) -> Value {
     json!({
         "name": name, "project": "demo", "blueprint": "local-node", "credential": "local",

@@ -1,8 +1,8 @@
 //! Many simulated nodes in one process: each finds its boot record in the world, enrols with its
-//! token, says that it lives, and leaves when it is told to.
+//! token, sends heartbeats, and leaves when it is drained.
 //!
-//! It is for servers with `local.agent=external`. What a node says once it has enrolled is said by
-//! the agent's own code; only its identity is not kept on the disk.
+//! For servers with `local.agent=external`. After the enrolment a node runs the agent's own code;
+//! only its identity is not kept on the disk.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -30,9 +30,9 @@ use usher_agent::settings::Settings;
 use usher_agent::{Ending, VERSION};
 use usher_wire::http::{REGISTER_PATH, RegisterRequest, RegisterResponse, Secret};
 
-/// What a simulated node holds beside its boot record. A supervisor does not look for it.
+/// The lock of a simulated node next to its boot record. A supervisor ignores it.
 const LOCK: &str = "simulated.lock";
-/// Nodes on the same machine are impatient.
+/// Short intervals: all nodes are on this machine.
 const PACE: Pace = Pace {
     first: Duration::from_millis(100),
     max: Duration::from_secs(1),
@@ -40,23 +40,23 @@ const PACE: Pace = Pace {
     silence: Duration::from_secs(30),
 };
 
-/// What became of the nodes.
+/// How many nodes reached which stage.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     /// Nodes that found their boot record.
     pub(crate) booted: AtomicU64,
     /// Nodes that enrolled.
     pub(crate) enrolled: AtomicU64,
-    /// Nodes that were not taken, or whose place was cleared before they were.
+    /// Nodes that were refused, or whose folder was removed before they enrolled.
     pub(crate) refused: AtomicU64,
     /// Nodes that left.
     pub(crate) left: AtomicU64,
 }
 
-/// What nodes do once they have enrolled.
+/// What nodes do after the enrolment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manner {
-    /// They say that they live, and leave when they are told to.
+    /// They send heartbeats, and leave when they are drained.
     Lively,
     /// Nothing.
     Silent,
@@ -77,12 +77,12 @@ impl Drop for Crowd {
 }
 
 impl Crowd {
-    /// Runs a node for every boot record in the world of this data directory, now and later.
+    /// Runs a node for every boot record in the world of this data directory, present and future.
     pub(crate) fn gather(data: &Path) -> Self {
         Self::new(data, Manner::Lively)
     }
 
-    /// The same with nodes that enrol and are not heard afterwards.
+    /// The same with nodes that enrol and send no heartbeats.
     pub(crate) fn gather_silent(data: &Path) -> Self {
         Self::new(data, Manner::Silent)
     }
@@ -109,7 +109,7 @@ async fn attend(
     #[expect(deprecated, reason = "its successor is unsafe; this descriptor never changes")]
     let events: AsyncFd<OwnedFd> = AsyncFd::new(events).unwrap();
     let mut known = BTreeSet::new();
-    // What comes while all are listed is told as well, and booted once.
+    // A record created during the listing is also reported by inotify; it is booted once.
     let mut boot = |name: &str, there: bool| {
         if name.starts_with('.') {
             return;
@@ -134,14 +134,14 @@ async fn attend(
         let mut buffer = [const { MaybeUninit::uninit() }; 4096];
         let mut reader = inotify::Reader::new(events.get_ref(), &mut buffer);
         while let Ok(event) = reader.next() {
-            assert!(!event.events().contains(ReadFlags::QUEUE_OVERFLOW), "too many at once");
+            assert!(!event.events().contains(ReadFlags::QUEUE_OVERFLOW), "inotify overflowed");
             let name = event.file_name().and_then(|it| it.to_str().ok()).unwrap();
             boot(name, event.events().contains(ReadFlags::MOVED_TO));
         }
     }
 }
 
-/// The life of one node.
+/// The lifecycle of one node.
 async fn live(
     (folder, manner): (PathBuf, Manner),
     counts: Arc<Counts>,
@@ -163,7 +163,7 @@ async fn live(
     }
 }
 
-/// Enrols with what the boot record says; nothing if it is gone or says nothing good.
+/// Enrols with the boot record; `None` if it is gone or invalid.
 async fn enrol(folder: &Path) -> Option<(Client, Node)> {
     let settings = Settings::read(&folder.join("agent.json")).ok()?;
     let token_file = folder.join(&settings.token_file);

@@ -1,4 +1,4 @@
-//! Several servers over one PostgreSQL and one world, behind one door.
+//! Several servers over one PostgreSQL and one world, behind one TCP proxy.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use crate::house::{House, furnish};
 
 const DATABASE: &str = "estate";
 
-/// Several servers that share all but their memory.
+/// Several servers that share everything but memory.
 pub(crate) struct Estate {
     pub(crate) houses: Vec<House>,
     pub(crate) database: Server,
@@ -31,7 +31,7 @@ impl Drop for Estate {
 }
 
 impl Estate {
-    /// So many servers that are ready, with simulated nodes; nothing if there is no PostgreSQL.
+    /// This many ready servers with simulated nodes; `None` without PostgreSQL.
     pub(crate) async fn open(count: usize, settings: &[&str]) -> Option<Self> {
         let database = Server::start(&[])?;
         database.execute(&format!("CREATE DATABASE {DATABASE}")).await;
@@ -57,21 +57,21 @@ impl Estate {
         Some(Self { houses, database, crowd, caller, door })
     }
 
-    /// Who calls whichever server answers.
+    /// A client of whichever server responds.
     pub(crate) const fn caller(&self) -> &Caller {
         &self.caller
     }
 
-    /// One number, asked past all servers.
+    /// One number, read directly from the database.
     pub(crate) async fn number(&self, sql: &'static str) -> i64 {
-        // It may be starting.
+        // The database may be starting.
         drop(self.database.connect().await);
         let mut connection = PgConnection::connect(&self.database.url(DATABASE)).await.unwrap();
         sqlx::query_scalar(sql).fetch_one(&mut connection).await.unwrap()
     }
 }
 
-/// Leads each caller to the next server that takes it.
+/// Proxies each connection to the next server that accepts it.
 async fn open_door(listener: TcpListener, ports: Vec<u16>) {
     let ports = Arc::new(ports);
     let turn = Arc::new(AtomicUsize::new(0));

@@ -1,17 +1,20 @@
-//! How large the soaks are. The tests play them small; `cargo xtask soak walk` says more.
+//! Sizes of the soak tests. `cargo test` runs them small; `cargo xtask soak walk` larger.
 
-/// A figure, unless the environment says another.
-#[expect(clippy::disallowed_methods, reason = "tests have no Config; this is their one door")]
+/// A size, unless the environment sets another.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tests have no Config; only this reads the environment"
+)]
 pub(crate) fn asked(name: &str, figure: u64) -> u64 {
     std::env::var(name).map_or(figure, |it| it.parse().unwrap())
 }
 
-/// Numbers that look random and are the same for the same seed.
+/// Pseudo-random numbers, the same for the same seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Dice(u64);
 
 impl Dice {
-    /// The dice that `USHER_SOAK_SEED` throws.
+    /// Seeded by `USHER_SOAK_SEED`.
     pub(crate) fn new() -> Self {
         Self(asked("USHER_SOAK_SEED", 1))
     }

@@ -1,4 +1,4 @@
-//! Requests made from the committed document, sent to the real server: never a 500, never a panic.
+//! Requests generated from the committed OpenAPI document against the real server.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,10 +12,10 @@ use serde_json::Value;
 use crate::asked::{Words, requests};
 use crate::house::House;
 
-/// How many requests one run makes.
+/// Requests of one run.
 const CASES: u32 = 1_200;
 
-/// The request as it goes over the wire.
+/// The request as bytes on the wire.
 fn written(request: Request<Vec<u8>>) -> Vec<u8> {
     let (head, body) = request.into_parts();
     let mut text = format!("{} {} HTTP/1.1\r\nhost: localhost\r\n", head.method, head.uri);
@@ -26,10 +26,10 @@ fn written(request: Request<Vec<u8>>) -> Vec<u8> {
     [text.into_bytes(), body].concat()
 }
 
-/// Red by: a service that takes what its store cannot, or a failure without a closed code.
+/// Red by: a service that accepts what its store cannot, or a failure without an error code.
 // Requirement: HC-16
 #[tokio::test]
-async fn requests_from_the_document_are_never_a_bug_of_the_whole_server() {
+async fn requests_generated_from_openapi_cause_no_500_and_no_panic() {
     let mut house = House::up(&["local.agent=external"]).await;
     let id = house.provision("web-1").await;
     house.until_reason(&id, "WaitingForNode").await;

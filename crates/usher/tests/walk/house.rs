@@ -1,4 +1,4 @@
-//! A server of the real binary with a data directory of its own, and a client that asks it.
+//! A server of the real binary with its own data directory, and a client.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,11 +15,11 @@ use usher_store::{Place, Store};
 use crate::caller::{Caller, SOON, declaration};
 use crate::port::Port;
 
-/// The program under test.
+/// The binary under test.
 pub(crate) const USHER: &str = env!("CARGO_BIN_EXE_usher");
-/// How long something real may take.
+/// How long a wait may take.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
-/// Leases are short, so that the next server need not wait for those of a killed one.
+/// Short leases, so that the next server need not wait for those of a killed one.
 const SETTINGS: [&str; 8] = [
     "fleet.passing_interval=50ms",
     "fleet.lease=1s",
@@ -35,14 +35,14 @@ const SETTINGS: [&str; 8] = [
 pub(crate) struct House {
     dir: Arc<tempfile::TempDir>,
     caller: Caller,
-    /// Nobody else's, also while no server runs.
+    /// Reserved for this server, also while it is down.
     port: Port,
     server: Option<Child>,
     settings: Vec<String>,
     deaths: u32,
-    /// Where it serves from, if not from its own directory.
+    /// The PostgreSQL database, if it is not embedded.
     database: Option<String>,
-    /// What is dropped with the last house of it.
+    /// Dropped with the last server that uses it.
     kept: Option<Arc<usher_pgtest::Database>>,
 }
 
@@ -51,7 +51,7 @@ impl House {
         Self::within(&Arc::new(tempfile::tempdir().unwrap()), None, settings)
     }
 
-    /// A house whose data lies in this directory and, if it is told, in this database.
+    /// A server with its data in this directory and, if given, in this database.
     pub(crate) fn within(
         dir: &Arc<tempfile::TempDir>,
         database: Option<String>,
@@ -64,7 +64,7 @@ impl House {
         Self { dir, caller, port, server, settings, deaths, database, kept }
     }
 
-    /// A house that serves from PostgreSQL and is ready, if there is one.
+    /// A ready server on PostgreSQL; `None` without PostgreSQL.
     pub(crate) async fn serve(settings: &[&str]) -> Option<Self> {
         let database = usher_pgtest::empty().await?;
         furnish(&Place::Postgres(database.url())).await;
@@ -76,7 +76,7 @@ impl House {
         Some(house)
     }
 
-    /// Another server of the same database and the same world, ready.
+    /// A second server on the same database and the same world, ready.
     pub(crate) async fn neighbour(&self) -> Self {
         let mut other = Self::within(&self.dir, self.database.clone(), &[]);
         other.settings.clone_from(&self.settings);
@@ -86,12 +86,12 @@ impl House {
         other
     }
 
-    /// Sets something for the servers to come.
+    /// Adds a setting for the next start.
     pub(crate) fn set(&mut self, setting: &str) {
         self.settings.push(setting.to_owned());
     }
 
-    /// A house with a server that is ready.
+    /// A ready server.
     pub(crate) async fn up(settings: &[&str]) -> Self {
         let mut house = Self::new(settings);
         house.start(None);
@@ -107,17 +107,17 @@ impl House {
         self.port.number()
     }
 
-    /// Where its database is, if that is not in its own directory.
+    /// The URL of its database, if it is not embedded.
     pub(crate) fn database(&self) -> Option<&str> {
         self.database.as_deref()
     }
 
-    /// Who calls this server, whether it runs or not.
+    /// A client of this server, whether it runs or not.
     pub(crate) fn caller(&self) -> &Caller {
         &self.caller
     }
 
-    /// A command of the binary that would start a server here.
+    /// A command that would start a server here.
     pub(crate) fn command(&self, verb: &str) -> Command {
         let mut command = Command::new(USHER);
         command.arg(verb).arg("--data-dir").arg(self.data());
@@ -129,7 +129,7 @@ impl House {
         command
     }
 
-    /// Starts a server, perhaps one that dies somewhere.
+    /// Starts a server, optionally with a failpoint.
     pub(crate) fn start(&mut self, failpoint: Option<&str>) {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.log()).unwrap();
         let verb = if self.database.is_some() { "serve" } else { "up" };
@@ -148,12 +148,10 @@ impl House {
         self.dir.path().join(format!("log-{}", self.port()))
     }
 
-    /// The number of the server's process.
     pub(crate) fn pid(&self) -> u32 {
         self.server.as_ref().map(Child::id).unwrap()
     }
 
-    /// Signals the server.
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         if self.server.is_none() {
             return;
@@ -162,7 +160,7 @@ impl House {
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
-    /// Everything the servers said.
+    /// The log of all servers.
     pub(crate) fn said(&self) -> String {
         fs::read_to_string(self.log()).unwrap_or_default()
     }
@@ -178,13 +176,13 @@ impl House {
         true
     }
 
-    /// How many servers ended by themselves.
+    /// How many servers exited by themselves.
     pub(crate) fn deaths(&mut self) -> u32 {
         self.has_died();
         self.deaths
     }
 
-    /// Kills the server as `kill -9` does.
+    /// Kills the server with SIGKILL.
     pub(crate) fn kill(&mut self) {
         if let Some(mut server) = self.server.take() {
             let _ = server.kill();
@@ -192,13 +190,13 @@ impl House {
         }
     }
 
-    /// Asks the server to end and waits until it has; its exit code.
+    /// Stops the server with SIGTERM and waits; its exit code.
     pub(crate) async fn stop(&mut self) -> Option<i32> {
         self.signal(rustix::process::Signal::TERM);
         self.until_ended().await
     }
 
-    /// Waits until the server has ended; its exit code.
+    /// Waits until the server has exited; its exit code.
     pub(crate) async fn until_ended(&mut self) -> Option<i32> {
         let mut server = self.server.take()?;
         let begun = Instant::now();
@@ -206,12 +204,12 @@ impl House {
             if let Some(status) = server.try_wait().unwrap() {
                 return status.code();
             }
-            assert!(begun.elapsed() < PATIENCE, "it does not end: {}", self.said());
+            assert!(begun.elapsed() < PATIENCE, "it does not exit: {}", self.said());
             sleep(SOON).await;
         }
     }
 
-    /// Waits until the server is ready or has died.
+    /// Waits until the server is ready or has exited.
     pub(crate) async fn until_ready(&mut self) -> bool {
         let begun = Instant::now();
         loop {
@@ -226,7 +224,7 @@ impl House {
         }
     }
 
-    /// Does something, and starts the server again whenever it has died meanwhile.
+    /// Runs a future, and restarts the server whenever it exits meanwhile.
     pub(crate) async fn alive_while<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
         loop {
@@ -239,7 +237,7 @@ impl House {
         }
     }
 
-    /// One request; nothing if it was not answered.
+    /// One request; `None` without a response.
     pub(crate) async fn ask(
         &self,
         method: &str,
@@ -249,7 +247,7 @@ impl House {
         self.caller.ask(method, path, body).await
     }
 
-    /// One request with this bearer. The same body is the same request, however often it is sent.
+    /// One request with this bearer. The same body has the same idempotency key, for safe retries.
     pub(crate) async fn ask_as(
         &self,
         bearer: &str,
@@ -259,12 +257,12 @@ impl House {
         self.caller.ask_as(bearer, request, body).await
     }
 
-    /// Sends a request as it is; status and text of the answer.
+    /// Sends a raw request; status and body of the response.
     pub(crate) async fn send(&self, request: &[u8]) -> Option<(u16, String)> {
         self.caller.send(request).await
     }
 
-    /// One request, repeated until it is answered; a server that died is started again.
+    /// One request, repeated until it gets a response; a server that exited is restarted.
     pub(crate) async fn insist(&mut self, method: &str, path: &str, body: Option<&Value>) -> Value {
         let begun = Instant::now();
         loop {
@@ -282,7 +280,7 @@ impl House {
         }
     }
 
-    /// Runs a verb as a person would; its exit code and all it printed.
+    /// Runs a command of the binary; its exit code and all output.
     pub(crate) fn usher(&self, words: &[&str]) -> (Option<i32>, String) {
         let mut command = Command::new(USHER);
         command.args(words).arg("--data-dir").arg(self.data()).stdin(Stdio::null());
@@ -330,7 +328,7 @@ impl House {
         }
     }
 
-    /// Waits until a resource waits for this reason.
+    /// Waits until a resource has this reason.
     pub(crate) async fn until_reason(&mut self, id: &str, reason: &str) {
         let begun = Instant::now();
         while self.resource(id).await["reason"] != reason {
@@ -353,8 +351,8 @@ impl House {
         }
     }
 
-    /// Waits until this was told of a resource: a transaction that is open anywhere on the server
-    /// holds back what was told since.
+    /// Waits for these events of a resource: an open transaction anywhere on the database server
+    /// holds back later events.
     pub(crate) async fn until_told(&mut self, id: &str, all: &[&str]) {
         let begun = Instant::now();
         while self.told(id).await != all && begun.elapsed() < PATIENCE {
@@ -363,7 +361,7 @@ impl House {
         assert_eq!(self.told(id).await, all);
     }
 
-    /// What was told of a resource, in order, without the common beginning.
+    /// The event types of a resource, in order, without the common prefix.
     pub(crate) async fn told(&mut self, id: &str) -> Vec<String> {
         let all = self.insist("GET", "/v1/events?limit=500", None).await;
         let events = all["items"].as_array().unwrap().iter();
@@ -384,7 +382,7 @@ impl Drop for House {
     }
 }
 
-/// Makes the tables and what a newcomer finds.
+/// Migrates the schema and adds the demo objects.
 pub(crate) async fn furnish(place: &Place) {
     Store::migrate(place, Way::Up).await.unwrap();
     let store = Store::open(place, usher_store::Settings::default()).await.unwrap();

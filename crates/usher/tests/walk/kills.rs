@@ -1,4 +1,4 @@
-//! The walk while its server is killed, at every failpoint and at any moment.
+//! Provisioning and teardown while the server is killed, at every failpoint and at any moment.
 
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
@@ -13,16 +13,16 @@ use crate::house::{House, PATIENCE};
 use crate::premises::signal_agents;
 use crate::together::side_by_side;
 
-/// How many nodes walk at a time while servers are killed at random.
+/// Concurrent nodes while servers are killed at random.
 const WALKERS: u64 = 5;
-/// How many servers die at failpoints at a time.
+/// Concurrent servers that die at failpoints.
 const HOUSES: usize = 4;
-/// The longest life of a server that is killed at random.
+/// The longest uptime of a server that is killed at random.
 const LIFE_MS: u64 = 1_500;
-/// A node that hangs is ended soon.
+/// A node that hangs is killed soon.
 const SETTINGS: [&str; 2] = ["local.agent_grace=300ms", "local.forget_tokens=100ms"];
 
-/// One node in and out whose agent hangs in between, so that it must be ended by a signal.
+/// Provisions and tears down a node whose agent hangs in between, so that a signal must end it.
 async fn walk_hung(caller: &Caller, name: &str) -> String {
     let id = caller.provision(name).await;
     caller.until_phase(&id, "Ready").await;
@@ -32,7 +32,7 @@ async fn walk_hung(caller: &Caller, name: &str) -> String {
     id
 }
 
-/// So many nodes in and out side by side, the way that leads past a failpoint.
+/// Provisions and tears down this many nodes concurrently, on the path of a failpoint.
 async fn walk_past(caller: &Caller, point: &str, count: u64) -> Vec<String> {
     let by_signal = point.ends_with("signal");
     let walks = (0..count).map(|number| async move {
@@ -42,7 +42,7 @@ async fn walk_past(caller: &Caller, point: &str, count: u64) -> Vec<String> {
     side_by_side(walks).await
 }
 
-/// Nothing is left of these nodes, inside or outside, now and after another start.
+/// Nothing is left of these nodes, in the control plane or the world, now and after a restart.
 async fn is_clean(house: &mut House, walked: &[String]) {
     house.until_nothing_is_left().await;
     house.caller().all_was_told(walked).await;
@@ -50,11 +50,11 @@ async fn is_clean(house: &mut House, walked: &[String]) {
     house.start(None);
     house.until_ready().await;
     house.until_nothing_is_left().await;
-    assert_eq!(house.unnamed(), Vec::<std::path::PathBuf>::new(), "what lost its name is erased");
+    assert_eq!(house.unnamed(), Vec::<std::path::PathBuf>::new(), "unnamed files are erased");
 }
 
-/// A house whose server dies at each of these points, at each of its first so many passings; how
-/// many nodes walked in and out.
+/// A server that dies at each of these failpoints, at each of its first passings; how many nodes
+/// were provisioned and torn down.
 async fn die_at(points: impl Iterator<Item = &'static str> + Clone, passings: u64) -> usize {
     let mut house = House::new(&SETTINGS);
     let mut walked = Vec::new();
@@ -66,10 +66,10 @@ async fn die_at(points: impl Iterator<Item = &'static str> + Clone, passings: u6
             house.until_ready().await;
             let caller = house.caller().clone();
             walked.extend(house.alive_while(walk_past(&caller, point, passing)).await);
-            // What is done now and then may come after the walk.
+            // A periodic failpoint may be passed after the teardown.
             let waited = Instant::now();
             while house.deaths() == deaths {
-                let never = "nobody passed";
+                let never = "never passed";
                 assert!(waited.elapsed() < PATIENCE, "{never} {point} for the {passing}. time");
                 sleep(SOON).await;
             }
@@ -87,13 +87,13 @@ async fn die_at(points: impl Iterator<Item = &'static str> + Clone, passings: u6
     walked.len()
 }
 
-/// Whether a place is passed now and then, however many walk: each death there is at the first
-/// passing of another server.
+/// Whether a failpoint is passed rarely, however many nodes there are: each death there is at the
+/// first passing of another server.
 fn is_rare(point: &str) -> bool {
     point.contains("snapshot")
 }
 
-/// Every place where a server can die, and its provider of machines with it.
+/// Every failpoint of a server and of its embedded provider.
 fn points() -> impl Iterator<Item = &'static str> + Clone {
     Failpoint::ALL.iter().map(|it| it.as_str())
 }
@@ -110,10 +110,10 @@ async fn a_server_that_dies_at_a_failpoint_leaves_nothing_behind() {
     println!("{walks} walks, {kills} deaths at failpoints, nothing left, {took:.1?}");
 }
 
-/// Red by: a start that waits for the leases of a process that is dead.
+/// Red by: a start that waits for the leases of a dead process.
 // Requirement: W-6
 #[tokio::test]
-async fn a_server_that_was_killed_in_a_step_waits_for_no_lease_of_its_own() {
+async fn a_server_killed_in_a_step_does_not_wait_for_its_own_leases() {
     let mut house = House::new(&["worker.lease=1h", "broker.reconcile_interval=1h"]);
     house.start(Some("after-effect"));
     house.until_ready().await;
@@ -125,7 +125,7 @@ async fn a_server_that_was_killed_in_a_step_waits_for_no_lease_of_its_own() {
 /// Red by: a lease that is never taken over, or a queue that loses a wake-up.
 // Requirement: W-9, D-6
 #[tokio::test]
-async fn a_server_that_is_killed_at_any_moment_goes_on() {
+async fn a_server_that_is_killed_at_any_moment_resumes() {
     let begun = Instant::now();
     let (walks, kills) = (asked("USHER_SOAK_WALKS", 5), asked("USHER_SOAK_KILLS", 6));
     let mut house = House::up(&SETTINGS).await;

@@ -1,4 +1,4 @@
-//! The first walk with the real binary: a node really enrols and really leaves.
+//! End-to-end tests with the real binary: real nodes enrol and leave.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot unwrap has failed")]
 

@@ -1,4 +1,4 @@
-//! The walk with three servers over one database, of which somebody always dies.
+//! Provisioning and teardown with three servers over one database, one of which is always dying.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering;
@@ -12,21 +12,21 @@ use crate::estate::Estate;
 use crate::figures::{Dice, asked};
 use crate::together::side_by_side;
 
-/// How many nodes walk at a time.
+/// Concurrent nodes.
 const WALKERS: u64 = 20;
 /// The lease of `house::SETTINGS`.
 const LEASE: Duration = Duration::from_secs(1);
-/// How often some server is killed.
+/// Interval of the kills.
 const KILL_EVERY_MS: u64 = 3_000;
 
-/// Lives with more than one token that can be redeemed.
+/// Resources with more than one redeemable token.
 const LIVE_TWICE: &str = "SELECT count(*) FROM (SELECT resource FROM tokens
     WHERE consumed_at IS NULL AND revoked_at IS NULL GROUP BY resource HAVING count(*) > 1) it";
-/// Lives with more than one node that may call.
+/// Resources with more than one registered node.
 const HERE_TWICE: &str = "SELECT count(*) FROM (SELECT resource FROM peers
     WHERE stage <> 'deregistered' GROUP BY resource HAVING count(*) > 1) it";
 
-/// Nodes come and go until so many have; their ids.
+/// Provisions and tears down this many nodes; their ids.
 async fn walk_all(caller: &Caller, count: u64) -> Vec<String> {
     let (begun, walked) = (Cell::new(0), RefCell::new(Vec::new()));
     let walkers = (0..WALKERS.min(count)).map(|_| async {
@@ -41,12 +41,12 @@ async fn walk_all(caller: &Caller, count: u64) -> Vec<String> {
     walked.into_inner()
 }
 
-/// One of the things that befall servers.
+/// Injects one fault.
 async fn strike(estate: &mut Estate, number: u64, dice: &mut Dice) {
     let count = estate.houses.len() as u64;
     let chosen = usize::try_from(dice.below(count)).unwrap();
     match number {
-        // It sleeps for three leases, and then believes that nothing happened.
+        // It is paused for three leases, and resumes unaware of it.
         it if it % 10 == 1 => {
             estate.houses[chosen].signal(Signal::STOP);
             sleep(LEASE * 3).await;
@@ -64,11 +64,11 @@ async fn strike(estate: &mut Estate, number: u64, dice: &mut Dice) {
     }
 }
 
-/// Red by: a lease that two hold, a token that is issued twice, or a drain that only one server
+/// Red by: a lease with two holders, a token that is issued twice, or a drain that only one server
 /// can end.
 // Requirement: D-18
 #[tokio::test]
-async fn three_servers_of_which_somebody_dies_lose_nothing() {
+async fn three_servers_under_random_kills_lose_nothing() {
     let begun = Instant::now();
     let count = asked("USHER_SOAK_RESOURCES", 10);
     let kill_every = asked("USHER_SOAK_KILL_EVERY_MS", KILL_EVERY_MS);
@@ -88,8 +88,8 @@ async fn three_servers_of_which_somebody_dies_lose_nothing() {
                 walked = &mut work => break walked,
                 () = strike(&mut estate, strikes, &mut dice) => strikes += 1,
             }
-            assert_eq!(estate.number(LIVE_TWICE).await, 0, "no token is live twice");
-            assert_eq!(estate.number(HERE_TWICE).await, 0, "no node is there twice");
+            assert_eq!(estate.number(LIVE_TWICE).await, 0, "no resource has two live tokens");
+            assert_eq!(estate.number(HERE_TWICE).await, 0, "no resource has two nodes");
         }
     };
     for house in &mut estate.houses {
@@ -102,5 +102,5 @@ async fn three_servers_of_which_somebody_dies_lose_nothing() {
     let counts = &estate.crowd.counts;
     let enrolled = counts.enrolled.load(Ordering::Relaxed);
     let left = counts.left.load(Ordering::Relaxed);
-    println!("{walks} walks, {strikes} strikes, {enrolled} enrolled, {left} left, {took:.1?}");
+    println!("{walks} walks, {strikes} faults, {enrolled} enrolled, {left} left, {took:.1?}");
 }

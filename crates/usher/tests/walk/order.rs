@@ -1,5 +1,5 @@
-//! The node leaves before its substrate, whatever is wrong with it; what `usher why` says of it,
-//! and that its remedy helps.
+//! The node leaves before its substrate is deleted, whatever is wrong with it; what `usher why`
+//! prints, and that the remedy works.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ struct Recorder {
 }
 
 impl Recorder {
-    /// Begins to watch a substrate that stands.
+    /// Starts to watch an existing substrate.
     fn of(house: &House, id: &str) -> Self {
         let path = house.data().join(format!("world/substrate/pr-{id}.json"));
         assert!(path.exists(), "{}", path.display());
@@ -36,15 +36,15 @@ impl Recorder {
         Self { stop, thread }
     }
 
-    /// When it was asked to go, in microseconds.
+    /// When its deletion was requested, in microseconds.
     fn asked_at(self) -> i64 {
-        // Whoever has seen it already does not listen any more.
+        // A recorder that has seen the deletion has dropped its receiver.
         let _ = self.stop.send(());
         self.thread.join().unwrap().unwrap()
     }
 }
 
-/// When an object was asked to go, as it says itself; at the latest now, if it is gone.
+/// The deletion time that an object records itself; now at the latest, if it is gone.
 fn asked_at(path: &Path) -> Option<i64> {
     let Ok(text) = fs::read_to_string(path) else {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
@@ -53,7 +53,7 @@ fn asked_at(path: &Path) -> Option<i64> {
     serde_json::from_str::<Value>(text.lines().last()?).ok()?["deleting_at"].as_i64()
 }
 
-/// Shows a resource out and compares when its node left with when its substrate was asked to go.
+/// Tears a resource down and compares when its node left with when its substrate was deleted.
 async fn shown_out_in_order(house: &mut House, id: &str, nodes: i64) {
     let recorder = Recorder::of(house, id);
     house.deprovision(id).await;
@@ -64,11 +64,11 @@ async fn shown_out_in_order(house: &mut House, id: &str, nodes: i64) {
     let all = house.number(&format!("SELECT count(*) {own}")).await;
     assert_eq!(all, nodes);
     let out = house.number(&format!("SELECT count(*) {out}")).await;
-    assert_eq!(out, nodes, "a substrate was asked to go before its node was out");
+    assert_eq!(out, nodes, "a substrate was deleted before its node left");
     house.until_nothing_is_left().await;
 }
 
-/// What `usher why` prints.
+/// The output of `usher why`.
 fn why(house: &House) -> String {
     let (code, said) = house.usher(&["why", "node-1"]);
     assert_eq!(code, Some(0), "{said}");
@@ -78,21 +78,21 @@ fn why(house: &House) -> String {
 /// The remedy of a lost or missing node.
 const REPLACE: &str = "`usher retry node-1 --replace`";
 
-/// Reads the remedy of a lost or missing node, and types it.
+/// Checks that the remedy of a lost or missing node is printed, and applies it.
 async fn replaced(house: &mut House, id: &str) {
     let said = why(house);
     assert!(said.contains(REPLACE), "{said}");
     replace(house, id).await;
 }
 
-/// Asks for a new node, and waits for it.
+/// Replaces the node, and waits for the new one.
 async fn replace(house: &mut House, id: &str) {
     let (code, said) = house.usher(&["retry", "node-1", "--replace"]);
     assert_eq!(code, Some(0), "{said}");
     house.until_generation(id, 2).await;
 }
 
-/// Red by: a substrate that goes under a node whose agent was just killed.
+/// Red by: a substrate that is deleted under a node whose agent was just killed.
 // Requirement: T-2
 #[tokio::test]
 async fn a_node_whose_agent_is_killed_leaves_first() {
@@ -103,15 +103,15 @@ async fn a_node_whose_agent_is_killed_leaves_first() {
     shown_out_in_order(&mut house, &id, 1).await;
 }
 
-/// Red by: a node that dies again and again and is called well, or that cannot be replaced.
+/// Red by: a node whose agent keeps dying and that counts as live, or that cannot be replaced.
 // Requirement: T-35, M-16
 #[tokio::test]
-async fn a_node_whose_agent_dies_again_and_again_is_lost_and_replaced() {
+async fn a_node_whose_agent_keeps_dying_is_lost_and_replaced() {
     let mut house = House::up(&["local.agent_grace=300ms"]).await;
     let id = house.provision("node-1").await;
     house.until_phase(&id, "Ready").await;
     let begun = Instant::now();
-    // It is killed again before each question, because it is also started again.
+    // The supervisor restarts it, so it is killed before each check.
     let said = loop {
         house.signal_agents(Signal::KILL);
         let said = why(&house);
@@ -125,7 +125,7 @@ async fn a_node_whose_agent_dies_again_and_again_is_lost_and_replaced() {
     shown_out_in_order(&mut house, &id, 2).await;
 }
 
-/// Red by: a node that hangs and holds its replacement or its substrate for ever.
+/// Red by: a node that hangs and blocks its replacement or its substrate for ever.
 // Requirement: T-2
 #[tokio::test]
 async fn a_node_that_hangs_is_replaced_and_one_that_hangs_again_leaves_first() {
@@ -139,11 +139,11 @@ async fn a_node_that_hangs_is_replaced_and_one_that_hangs_again_leaves_first() {
     shown_out_in_order(&mut house, &id, 2).await;
 }
 
-/// Red by: a drain without an end, or a substrate that goes while there is still time.
+/// Red by: a drain without an end, or a substrate that is deleted within the grace.
 // Requirement: T-2, D-21
 #[tokio::test]
 async fn a_node_that_is_slow_to_drain_leaves_first_and_within_the_grace() {
-    // It is overdue at once, and there is time to read that before it is put out.
+    // It is overdue at once, and there is time to check that before it is deregistered.
     let settings = [
         NEVER_LOST,
         "mesh.drain_grace=20s",
@@ -168,7 +168,7 @@ async fn a_node_that_is_slow_to_drain_leaves_first_and_within_the_grace() {
     house.until_nothing_is_left().await;
 }
 
-/// Red by: a machine that never boots and holds its resource for ever, or whose cause is not told.
+/// Red by: a machine that never boots and blocks its resource for ever, or a hidden cause.
 // Requirement: T-35, D-21
 #[tokio::test]
 async fn a_node_that_never_booted_is_overdue_and_replaced() {
@@ -188,20 +188,20 @@ async fn a_node_that_never_booted_is_overdue_and_replaced() {
     shown_out_in_order(&mut house, &id, 1).await;
 }
 
-/// Red by: the deletion of something that never had a node and waits for one.
+/// Red by: the deletion of a resource that never had a node and waits for one.
 // Requirement: T-2
 #[tokio::test]
-async fn what_never_had_a_node_is_shown_out_all_the_same() {
+async fn a_resource_that_never_had_a_node_is_torn_down() {
     let mut house = House::up(&["local.agent=external"]).await;
     let id = house.provision("node-1").await;
     house.until_reason(&id, "WaitingForNode").await;
     shown_out_in_order(&mut house, &id, 0).await;
 }
 
-/// Red by: a node that stays registered because somebody took its substrate away.
+/// Red by: a node that stays registered because its substrate was removed by hand.
 // Requirement: T-2
 #[tokio::test]
-async fn a_substrate_that_is_removed_while_its_node_drains_changes_no_end() {
+async fn a_substrate_removed_during_the_drain_does_not_change_the_outcome() {
     let settings = [NEVER_LOST, "mesh.drain_grace=1h", "mesh.acknowledgements=1s"];
     let mut house = House::up(&settings).await;
     let id = house.provision("node-1").await;

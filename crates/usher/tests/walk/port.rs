@@ -1,16 +1,16 @@
-//! Ports that are told to a server before it listens there.
+//! Ports reserved for a server before it listens.
 
 use tokio::net::TcpSocket;
 
-/// A port that is nobody else's for as long as this is kept: whoever asks for any port gets another
-/// one, and whoever asks for this very one may listen there, again and again.
+/// A port that the kernel assigns to no other process for as long as this value exists; a process
+/// that binds this port explicitly may listen on it, any number of times.
 #[derive(Debug)]
 pub(crate) struct Port(TcpSocket);
 
 impl Port {
     pub(crate) fn reserve() -> Self {
         let socket = TcpSocket::new_v4().unwrap();
-        // The server says the same of its socket, so that both may have the port.
+        // The server sets SO_REUSEADDR as well, so that both may bind the port.
         socket.set_reuseaddr(true).unwrap();
         socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
         Self(socket)

@@ -1,4 +1,4 @@
-//! What stands and runs around a house: its agents, the objects of its world, and its database.
+//! The surroundings of a server: its agents, the objects of its world, and its database.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,11 +14,11 @@ use crate::caller::SOON;
 use crate::house::{House, PATIENCE};
 use crate::running::running_below;
 
-/// Where agents run: on machines of the fleet, or where the world runs them itself.
+/// Where agents run: on machines of the fleet, or below the world itself.
 const AGENTS: [&str; 2] = ["fleet/process", "world/process"];
 
 impl House {
-    /// One number, asked past the server.
+    /// One number, read directly from the database.
     pub(crate) async fn number(&self, sql: &str) -> i64 {
         let mut conn = self.embedded().await;
         let found = sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).fetch_one(&mut conn).await;
@@ -26,7 +26,7 @@ impl House {
         found.unwrap()
     }
 
-    /// Runs a statement past the server.
+    /// Runs a statement directly on the database.
     pub(crate) async fn execute(&self, sql: &str) {
         let mut conn = self.embedded().await;
         sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut conn).await.unwrap();
@@ -38,7 +38,7 @@ impl House {
         sqlx::SqliteConnection::connect(&url).await.unwrap()
     }
 
-    /// Everything the database holds, as text.
+    /// The whole content of the database, as text.
     pub(crate) async fn dump(&self) -> String {
         let Some(url) = self.database() else {
             let files = ["usher.db", "usher.db-wal"].map(|it| self.data().join(it));
@@ -63,8 +63,8 @@ impl House {
         running_below(&self.data(), "")
     }
 
-    /// What the one agent of this world keeps of itself, once it knows who it is: that may be a
-    /// moment after its resource is Ready.
+    /// The identity file of the only agent of this world, once it is written: that may be a moment
+    /// after its resource is Ready.
     pub(crate) async fn identity(&self) -> Value {
         let begun = Instant::now();
         loop {
@@ -78,13 +78,13 @@ impl House {
         }
     }
 
-    /// The folder of the one agent of this world.
+    /// The folder of the only agent of this world.
     fn unit(&self) -> PathBuf {
         let mut standing = self.standing().into_iter();
         standing.find(|it| it.to_string_lossy().contains("/process/")).unwrap()
     }
 
-    /// Gives the one agent of this world work that ends when the file is removed.
+    /// Gives the only agent of this world work that ends when the file is removed.
     pub(crate) fn give_work(&self) -> PathBuf {
         let work = self.unit().join("in-flight");
         fs::create_dir_all(&work).unwrap();
@@ -93,8 +93,8 @@ impl House {
         job
     }
 
-    /// Takes a file or a folder away under those who use it. Whoever still writes there may hinder
-    /// its removal, and nobody looks for it any more.
+    /// Moves a file or a folder away while it is in use. A process that still writes there may
+    /// prevent the removal, and the moved copy is never checked again.
     pub(crate) fn take_away(&self, path: &Path) {
         let away = tempfile::tempdir_in(self.data()).unwrap();
         fs::rename(path, away.path().join("taken")).unwrap();
@@ -105,7 +105,7 @@ impl House {
         signal_agents(&self.data(), "", signal);
     }
 
-    /// What lies in the world, but for the world itself.
+    /// The objects of the world and the folders of its agents and hosts.
     pub(crate) fn standing(&self) -> Vec<PathBuf> {
         let kinds = ["anchor", "substrate", "part", "provider-config", "external-secret"];
         let kinds = kinds.iter().map(|it| self.data().join("world").join(it));
@@ -115,7 +115,7 @@ impl House {
         paths.filter(|it| !is_hidden(it)).collect()
     }
 
-    /// What lies in the world without a name, half made or half erased, and notes of what is gone.
+    /// Files of the world without a name, half created or half erased, and notes of deleted ones.
     pub(crate) fn unnamed(&self) -> Vec<PathBuf> {
         let world = self.data().join("world");
         let entries = ["aside", "owned", "process", "."].into_iter().flat_map(|folder| {
@@ -130,7 +130,7 @@ impl House {
         unnamed.map(|(_, path)| path).chain(of_fleet).collect()
     }
 
-    /// Waits until nothing of anybody is left, and looks everywhere.
+    /// Waits until nothing is left, in the control plane and the world.
     pub(crate) async fn until_nothing_is_left(&mut self) {
         let begun = Instant::now();
         while !self.standing().is_empty() || !self.processes().is_empty() {
@@ -146,7 +146,7 @@ impl House {
 pub(crate) fn signal_agents(data: &Path, like: &str, signal: Signal) {
     for number in AGENTS.iter().flat_map(|it| running_below(&data.join(it), like)) {
         let pid = rustix::process::Pid::from_raw(number).unwrap();
-        // Whoever has ended meanwhile needs none.
+        // A process that has exited meanwhile needs no signal.
         let sent = rustix::process::kill_process(pid, signal);
         assert!(matches!(sent, Ok(()) | Err(Errno::SRCH)), "{sent:?}");
     }

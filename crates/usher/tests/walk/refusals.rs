@@ -1,4 +1,4 @@
-//! What is wrong is refused with its closed code and status, and nothing of it is kept.
+//! Invalid requests are refused with their error code and status, and change nothing.
 
 use serde_json::{Value, json};
 use usher_domain::object::id::ResourceId;
@@ -9,10 +9,10 @@ use usher_kernel::Generation;
 use crate::house::House;
 use crate::rest::NEVER_LOST;
 
-/// A method and a path, a body, and what is answered.
+/// A method and a path, a body, and the expected response.
 type Case = ((&'static str, String), Value, (u16, &'static str));
 
-/// Every row of every table that a request could write.
+/// Row counts of every table that a request could write.
 async fn kept(house: &House) -> Vec<i64> {
     let mut counts = Vec::new();
     for table in [
@@ -62,7 +62,7 @@ fn declaration(name: &str, change: (&str, Value)) -> Value {
     body
 }
 
-/// A house with a resource that waits for its node, and nothing else on its way.
+/// A server with one resource that waits for its node, and no other work.
 async fn waiting() -> (House, String) {
     let settings = [
         "local.agent=external",
@@ -76,7 +76,7 @@ async fn waiting() -> (House, String) {
     (house, id)
 }
 
-/// Lets a project use the credential: one asks, and another grants.
+/// Assigns the credential to a project: one operator requests, another approves.
 async fn granted(house: &mut House, project: &str) {
     let second = json!({ "name": "second", "role": "admin" });
     let second = house.insist("POST", "/v1/operator-tokens", Some(&second)).await;
@@ -91,7 +91,7 @@ async fn granted(house: &mut House, project: &str) {
 /// Red by: a declaration that is half accepted.
 // Requirement: HC-25
 #[tokio::test]
-async fn a_declaration_that_names_what_is_not_there_or_not_its_own_is_refused() {
+async fn a_declaration_that_names_a_missing_or_foreign_object_is_refused() {
     let (mut house, _) = waiting().await;
     let project = json!({ "slug": "bare", "name": "Bare" });
     house.insist("POST", "/v1/projects", Some(&project)).await;
@@ -135,7 +135,7 @@ async fn a_declaration_that_names_what_is_not_there_or_not_its_own_is_refused() 
     refused(&house, cases).await;
 }
 
-/// A request with these headers and this body, as it goes over the wire.
+/// A request with these headers and this body, as bytes on the wire.
 fn raw(headers: &str, body: &str) -> String {
     format!(
         "POST /v1/resources HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\
@@ -144,10 +144,10 @@ fn raw(headers: &str, body: &str) -> String {
     )
 }
 
-/// Red by: a body that is read before its caller is known, or a key that is used twice.
+/// Red by: a body that is read before its caller is authenticated, or a key that is used twice.
 // Requirement: HC-25
 #[tokio::test]
-async fn what_comes_without_a_right_too_large_or_under_a_used_key_is_refused() {
+async fn unauthenticated_too_large_and_key_reusing_requests_are_refused() {
     let (house, _) = waiting().await;
     let token = std::fs::read_to_string(house.data().join("admin.token")).unwrap();
     let own = format!("authorization: Bearer {}\r\n", token.trim());
@@ -198,17 +198,17 @@ async fn until_at_rest(house: &House, id: &str) {
     }
 }
 
-/// The key of a server, as its file has it.
+/// The key of a server, from its file.
 fn key(house: &House) -> ServerKey {
     let text = std::fs::read_to_string(house.data().join("server.key")).unwrap();
     let digit = |at: usize| u8::from_str_radix(&text.trim()[at * 2..at * 2 + 2], 16).unwrap();
     ServerKey::new(std::array::from_fn(digit)).unwrap()
 }
 
-/// Red by: a token that opens twice, elsewhere, or after its time.
+/// Red by: a token that is accepted twice, for another resource, or after it expired.
 // Requirement: HC-25
 #[tokio::test]
-async fn expired_reused_and_foreign_tokens_enrol_nobody() {
+async fn expired_reused_and_foreign_tokens_are_refused() {
     let (mut house, id) = waiting().await;
     let other = house.provision("other").await;
     house.until_reason(&other, "WaitingForNode").await;

@@ -1,4 +1,4 @@
-//! At rest nothing is looked at and nothing is written, however many nodes say that they live.
+//! Idle resources cost no observation and no write, however many nodes send heartbeats.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,18 +13,18 @@ use crate::figures::asked;
 use crate::house::House;
 use crate::together::side_by_side;
 
-/// How many nodes come at a time.
+/// Concurrent provisions.
 const WALKERS: u64 = 20;
-/// How long nothing may have changed until it is called rest. How far the worlds have come is
-/// written down some seconds after they came there, and what PostgreSQL counts of a connection
-/// that rests is told up to ten seconds later.
+/// How long nothing may change until the server counts as idle. Watch positions are saved some
+/// seconds late, and PostgreSQL publishes the statistics of an idle connection up to ten seconds
+/// late.
 pub(crate) const SETTLED: Duration = Duration::from_secs(12);
-/// A machine so busy that nodes call late is not what is looked for here.
+/// Late heartbeats on a busy machine are not the subject of these tests.
 pub(crate) const NEVER_LOST: &str = "mesh.missed_max=1000";
 
-/// Rows that will be looked at by time.
+/// Rows with a due time.
 const DUE: &str = "SELECT count(*) FROM queue WHERE due IS NOT NULL";
-/// Everything that was ever written to any table.
+/// All row writes to any table so far.
 const WRITTEN: &str = "SELECT CAST(COALESCE(sum(n_tup_ins + n_tup_upd + n_tup_del), 0) AS bigint)
     FROM pg_stat_user_tables";
 
@@ -33,12 +33,12 @@ fn figures() -> (u64, Duration) {
     (nodes, Duration::from_secs(asked("USHER_SOAK_REST_SECONDS", 3)))
 }
 
-/// So many nodes call so often that the machine has time for it.
+/// A heartbeat interval that this machine can sustain for this many nodes.
 fn heartbeat(nodes: u64) -> String {
     format!("mesh.heartbeat={}ms", nodes.max(40) * 5)
 }
 
-/// So many nodes that are Ready.
+/// Provisions this many nodes until they are Ready.
 async fn fill(caller: &Caller, count: u64) {
     let share = |walker| (0..count).filter(move |it| it % WALKERS == walker);
     let walkers = (0..WALKERS).map(|walker| async move {
@@ -50,13 +50,13 @@ async fn fill(caller: &Caller, count: u64) {
     side_by_side(walkers).await;
 }
 
-/// When and to which size each file of the database was last written.
+/// Size and modification time of each database file.
 fn written(data: &Path) -> Vec<(u64, SystemTime)> {
     let files = ["usher.db", "usher.db-wal"].map(|it| std::fs::metadata(data.join(it)).unwrap());
     files.map(|it| (it.len(), it.modified().unwrap())).to_vec()
 }
 
-/// Waits until this stays as it is for so long.
+/// Waits until a value is unchanged for this long.
 pub(crate) async fn until_settled<T: PartialEq + std::fmt::Debug>(
     settled: Duration,
     look: impl AsyncFn() -> T,
@@ -69,15 +69,15 @@ pub(crate) async fn until_settled<T: PartialEq + std::fmt::Debug>(
         if now == before {
             return now;
         }
-        assert!(begun.elapsed() < Duration::from_mins(2), "never at rest: {before:?} {now:?}");
+        assert!(begun.elapsed() < Duration::from_mins(2), "never idle: {before:?} {now:?}");
         before = now;
     }
 }
 
-/// Red by: a timer in Ready, or a sign of life that is written.
+/// Red by: a timer in Ready, or a heartbeat that is written.
 // Requirement: W-11
 #[tokio::test]
-async fn many_nodes_that_live_cost_no_look_and_no_write() {
+async fn many_live_nodes_cost_no_observation_and_no_write() {
     let (nodes, rest) = figures();
     let house = House::up(&["local.agent=external", NEVER_LOST, &heartbeat(nodes)]).await;
     let _crowd = Crowd::gather(&house.data());
@@ -87,14 +87,14 @@ async fn many_nodes_that_live_cost_no_look_and_no_write() {
     let before = until_settled(SETTLED, look).await;
     assert!(before.0.contains_key("usher_world_observations_total"), "{before:?}");
     sleep(rest).await;
-    assert_eq!(look().await, before, "{nodes} nodes lived for {rest:?}");
-    println!("{nodes} nodes at rest for {rest:?}: no look, no write");
+    assert_eq!(look().await, before, "{nodes} nodes, idle for {rest:?}");
+    println!("{nodes} nodes idle for {rest:?}: no observation, no write");
 }
 
-/// Red by: a row that is due although nothing will change, or a write that no counter tells.
+/// Red by: a row that is due although nothing will change, or a write that no counter counts.
 // Requirement: W-11
 #[tokio::test]
-async fn many_nodes_that_live_leave_the_queue_and_every_table_alone() {
+async fn many_live_nodes_cause_no_due_row_and_no_table_write() {
     let (nodes, rest) = figures();
     let Some(estate) = Estate::open(1, &[NEVER_LOST, &heartbeat(nodes)]).await else { return };
     fill(estate.caller(), nodes).await;
@@ -106,8 +106,8 @@ async fn many_nodes_that_live_leave_the_queue_and_every_table_alone() {
         (counters, estate.number(WRITTEN).await, estate.number(DUE).await)
     };
     let before = until_settled(SETTLED, look).await;
-    assert_eq!(before.2, 0, "nobody is looked at by time");
+    assert_eq!(before.2, 0, "no row has a due time");
     sleep(rest).await;
-    assert_eq!(look().await, before, "{nodes} nodes lived for {rest:?}");
-    println!("{nodes} nodes at rest on PostgreSQL for {rest:?}: no look, no write");
+    assert_eq!(look().await, before, "{nodes} nodes, idle for {rest:?}");
+    println!("{nodes} nodes idle on PostgreSQL for {rest:?}: no observation, no write");
 }

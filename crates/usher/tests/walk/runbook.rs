@@ -1,6 +1,6 @@
-//! The runbook, entry by entry: the symptom is brought about, `usher why` names it, and what it
-//! advises helps. The entries about nodes stand in `order`, those of a failed and of a removed
-//! substrate in `walks`.
+//! The runbook, entry by entry: the symptom is provoked, `usher why` names it, and its remedy
+//! works. The entries about nodes are in `order`, those of a failed and of a removed substrate in
+//! `walks`.
 
 use std::fs;
 use std::time::Instant;
@@ -14,21 +14,21 @@ use crate::estate::Estate;
 use crate::house::{House, PATIENCE};
 use crate::rest::NEVER_LOST;
 
-/// What `usher why` prints of the one node.
+/// The output of `usher why` for the only node.
 fn why(house: &House) -> String {
     let (code, said) = house.usher(&["why", "node-1"]);
     assert_eq!(code, Some(0), "{said}");
     said
 }
 
-/// Whether all of these are said.
+/// Checks that the output contains all of these.
 fn says(said: &str, all: &[&str]) {
     for it in all {
-        assert!(said.contains(it), "not said: {it}\n{said}");
+        assert!(said.contains(it), "missing: {it}\n{said}");
     }
 }
 
-/// What `usher why` prints once a step was not finished.
+/// The output of `usher why` once a step failed.
 async fn until_trouble(house: &House) -> String {
     let begun = Instant::now();
     loop {
@@ -41,7 +41,7 @@ async fn until_trouble(house: &House) -> String {
     }
 }
 
-/// Types the remedy of a step that was not finished.
+/// Applies the remedy of a failed step.
 fn retry(house: &House) {
     let (code, said) = house.usher(&["retry", "node-1"]);
     assert_eq!(code, Some(0), "{said}");
@@ -53,21 +53,21 @@ async fn ready(house: &mut House) -> String {
     id
 }
 
-/// Nothing of it is left, and everything was told once and in order.
+/// Nothing of it is left, and every event occurred once and in order.
 async fn is_gone(house: &mut House, id: &str, told: &[&str]) {
     house.until_phase(id, "Deleted").await;
     house.until_nothing_is_left().await;
     assert_eq!(house.told(id).await, told);
 }
 
-/// Keeps every change out of the world until it is dropped.
+/// Blocks every change to the world until it is dropped.
 fn locked(house: &House) -> fs::File {
     let lock = fs::File::open(house.data().join("world/lock")).unwrap();
     lock.lock().unwrap();
     lock
 }
 
-/// Red by: a substrate that takes long and is called failed, or one that cannot be given back.
+/// Red by: a slow substrate that counts as failed, or one that cannot be deleted.
 // Requirement: D-21
 #[tokio::test]
 async fn a_substrate_that_takes_too_long_is_overdue_and_not_failed() {
@@ -92,17 +92,17 @@ fn names_database(problem: &Value) -> bool {
     problem["detail"].as_str().is_some_and(|it| it.contains("database"))
 }
 
-/// Red by: a server that calls itself ready without its database, or that forgets what it was
-/// asked before.
+/// Red by: a server that is ready without its database, or that loses what it accepted
+/// before.
 // Requirement: D-21
 #[tokio::test]
-async fn a_database_that_is_away_fails_the_probe_and_loses_nothing() {
+async fn an_unavailable_database_fails_the_probe_and_loses_nothing() {
     let Some(mut estate) = Estate::open(1, &[]).await else { return };
     let caller = estate.caller().clone();
     let id = caller.provision("node-1").await;
     estate.database.stop();
     let begun = Instant::now();
-    // Whoever asked a moment before may be told of the worker, which noticed it first.
+    // The first responses may still name the worker, which noticed the failure first.
     loop {
         let answer = caller.ask("GET", "/readyz", None).await;
         if answer.as_ref().is_some_and(|(status, it)| *status == 503 && names_database(it)) {
@@ -119,10 +119,10 @@ async fn a_database_that_is_away_fails_the_probe_and_loses_nothing() {
     caller.all_was_told(&[id]).await;
 }
 
-/// Red by: a sibling that is missing and is not named, or a step that is never tried again.
+/// Red by: a missing tenancy object that is not named, or a step that is never retried.
 // Requirement: D-21
 #[tokio::test]
-async fn a_sibling_that_was_taken_away_is_named_and_waited_for() {
+async fn a_missing_tenancy_object_is_named_and_waited_for() {
     let mut house = House::up(&[]).await;
     let id = ready(&mut house).await;
     let named =
@@ -136,16 +136,16 @@ async fn a_sibling_that_was_taken_away_is_named_and_waited_for() {
     is_gone(&mut house, &id, &ALL).await;
 }
 
-/// Red by: a substrate that is touched although its node could not be put out.
+/// Red by: a substrate that is deleted although its node could not be deregistered.
 // Requirement: D-21
 #[tokio::test]
-async fn a_node_that_cannot_be_put_out_holds_its_substrate() {
+async fn a_node_that_cannot_be_deregistered_keeps_its_substrate() {
     let mut house = House::up(&[]).await;
     let id = ready(&mut house).await;
     house
         .execute(
             "CREATE TRIGGER stuck BEFORE UPDATE ON peers BEGIN
-             SELECT RAISE(ABORT, 'nobody moves'); END",
+             SELECT RAISE(ABORT, 'peers are read-only'); END",
         )
         .await;
     house.deprovision(&id).await;
@@ -155,16 +155,16 @@ async fn a_node_that_cannot_be_put_out_holds_its_substrate() {
     let substrate = house.data().join(format!("world/substrate/pr-{id}.json"));
     let states = fs::read_to_string(substrate).unwrap();
     let object: Value = serde_json::from_str(states.lines().last().unwrap()).unwrap();
-    assert_eq!(object["deleting_at"], Value::Null, "nobody asked it to go");
+    assert_eq!(object["deleting_at"], Value::Null, "its deletion was not requested");
     house.execute("DROP TRIGGER stuck").await;
     retry(&house);
     is_gone(&mut house, &id, &ALL).await;
 }
 
-/// Red by: a deletion that fails and is forgotten, or that is told before it is true.
+/// Red by: a deletion that fails and is forgotten, or an event before it is true.
 // Requirement: D-21
 #[tokio::test]
-async fn a_substrate_that_cannot_be_deleted_is_tried_until_it_can() {
+async fn a_failed_substrate_deletion_is_retried_until_it_succeeds() {
     let mut house = House::up(&["worker.lease=30s", "worker.step_deadline=20s"]).await;
     let id = ready(&mut house).await;
     let lock = locked(&house);
@@ -179,10 +179,10 @@ async fn a_substrate_that_cannot_be_deleted_is_tried_until_it_can() {
     is_gone(&mut house, &id, &ALL).await;
 }
 
-/// Red by: something that holds a part and is taken for trouble, or is not named.
+/// Red by: a held part that counts as a failed step, or whose holder is not named.
 // Requirement: D-21
 #[tokio::test]
-async fn what_holds_a_part_is_named_and_waited_for_without_trouble() {
+async fn the_holder_of_a_part_is_named_and_waited_for_without_a_failed_step() {
     let settings = [
         "local.agent_grace=1h",
         "broker.teardown_deadline=300ms",
@@ -198,18 +198,18 @@ async fn what_holds_a_part_is_named_and_waited_for_without_trouble() {
     assert_eq!(house.resource(&id).await["phase"], "Deprovisioning");
     let said = why(&house);
     says(&said, &["something holds a part of it; see the blockers", "release what holds it"]);
-    assert!(!said.contains("was not finished"), "waiting is no trouble: {said}");
+    assert!(!said.contains("was not finished"), "waiting is not a failure: {said}");
     house.signal_agents(Signal::KILL);
     is_gone(&mut house, &id, &ALL).await;
 }
 
-/// Red by: a deletion that waits for a substrate which nobody will bring back.
+/// Red by: a deletion that waits for a substrate that will never come back.
 // Requirement: D-21
 #[tokio::test]
-async fn what_was_taken_away_before_its_deletion_is_deleted_with_its_node_out_first() {
+async fn a_substrate_removed_before_its_deletion_is_torn_down_after_its_node() {
     let mut house = House::up(&["mesh.drain_grace=4s", "mesh.acknowledgements=1s"]).await;
     let id = ready(&mut house).await;
-    // While nobody may change the world, what vanished is not made again.
+    // While the world is locked, the removed substrate is not recreated.
     let lock = locked(&house);
     fs::remove_file(house.data().join(format!("world/substrate/pr-{id}.json"))).unwrap();
     house.deprovision(&id).await;
@@ -220,11 +220,11 @@ async fn what_was_taken_away_before_its_deletion_is_deleted_with_its_node_out_fi
     is_gone(&mut house, &id, &ALL).await;
 }
 
-/// Red by: a phase that is believed because it is written, or a deletion that a hand in the
-/// database takes back.
+/// Red by: a stored phase that wins over the facts, or a deletion that an edit of the database
+/// cancels.
 // Requirement: D-21
 #[tokio::test]
-async fn a_phase_that_was_edited_by_hand_follows_the_facts_again() {
+async fn a_phase_edited_by_hand_is_corrected_from_the_facts() {
     let mut house = House::up(&[NEVER_LOST, "mesh.drain_grace=20m"]).await;
     let id = ready(&mut house).await;
     house.execute("UPDATE resources SET phase = 'Enrolling'").await;

@@ -1,12 +1,12 @@
-//! Which processes run where, as the machine says.
+//! The processes of this machine, by working directory.
 
 use std::fs;
 use std::path::Path;
 
-/// What an agent finds beside itself, with the id of its resource.
+/// The settings file of an agent, with the id of its resource.
 const SETTINGS: &str = "agent.json";
 
-/// The processes that run below a folder, in folders with such names or for such a resource.
+/// The processes whose working directory is below a folder, by folder name or resource.
 pub(crate) fn running_below(folder: &Path, like: &str) -> Vec<i32> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap() {

@@ -1,4 +1,4 @@
-//! The walk on PostgreSQL, alone and with several servers.
+//! Provisioning and teardown on PostgreSQL, with one and with several servers.
 
 use crate::house::House;
 
@@ -25,7 +25,7 @@ async fn a_node_enrols_and_leaves_on_postgresql() {
 /// Red by: a lease that is never taken over because its server was killed.
 // Requirement: D-6
 #[tokio::test]
-async fn a_server_on_postgresql_that_is_killed_goes_on() {
+async fn a_server_on_postgresql_resumes_after_a_kill() {
     let Some(mut house) = House::serve(&[]).await else { return };
     let id = house.provision("node-1").await;
     house.kill();
@@ -37,7 +37,7 @@ async fn a_server_on_postgresql_that_is_killed_goes_on() {
     house.until_told(&id, &ALL).await;
 }
 
-/// Every drain takes 10 min unless somebody hears of it.
+/// Every drain takes 10 min unless the servers notify each other.
 const PATIENT: [&str; 5] = [
     "mesh.heartbeat=10m",
     "mesh.drain_grace=20m",
@@ -46,11 +46,11 @@ const PATIENT: [&str; 5] = [
     "worker.due_query=50ms",
 ];
 
-/// Red by: a node that hears of its drain only from the server that leads it, or a leader that
-/// hears of acknowledgements only from its own nodes. By themselves these drains take 10 min.
+/// Red by: a node that receives its drain only from the server that runs it, or a server that
+/// receives acknowledgements only from its own nodes. Polling alone takes 10 min.
 // Requirement: M-17
 #[tokio::test]
-async fn a_drain_ends_when_its_node_left_whichever_server_leads_it() {
+async fn a_drain_ends_when_its_node_left_whichever_server_runs_it() {
     let Some(mut here) = House::serve(&PATIENT).await else { return };
     let mut there = here.neighbour().await;
     let mut ids = Vec::new();
@@ -61,7 +61,7 @@ async fn a_drain_ends_when_its_node_left_whichever_server_leads_it() {
     for id in &ids {
         here.until_phase(id, "Ready").await;
     }
-    // One by one, so that each has others to wait for, and each is asked to go by the other server.
+    // One by one, so that others are pending, and each is deleted through the other server.
     for (index, id) in ids.iter().enumerate() {
         if index % 2 == 0 {
             there.deprovision(id).await;
@@ -75,10 +75,10 @@ async fn a_drain_ends_when_its_node_left_whichever_server_leads_it() {
     here.until_nothing_is_left().await;
 }
 
-/// Red by: servers that hear of those who leave from the log only, which tells of no replacement.
+/// Red by: servers that learn of drains from the event log only, which has none of a replacement.
 // Requirement: M-17
 #[tokio::test]
-async fn a_node_is_replaced_whichever_server_hears_it() {
+async fn a_node_is_replaced_whichever_server_receives_its_heartbeats() {
     let Some(mut here) = House::serve(&PATIENT).await else { return };
     let mut there = here.neighbour().await;
     let mut ids = Vec::new();
@@ -98,7 +98,7 @@ async fn a_node_is_replaced_whichever_server_hears_it() {
     there.stop().await;
 }
 
-/// A node that does not answer is given up soon, but its machine may take its time.
+/// A silent node is deregistered soon, but its process may take long to exit.
 const DEAF: [&str; 5] = [
     "mesh.drain_grace=2s",
     "mesh.acknowledgements=1s",
@@ -107,8 +107,8 @@ const DEAF: [&str; 5] = [
     "worker.due_query=50ms",
 ];
 
-/// Red by: hosts that are let go piece by piece, so that the server which takes them over ends, or
-/// a drain that ends with the server which began it.
+/// Red by: hosts that are released piece by piece, so that the server which takes them over exits,
+/// or a drain that ends with the server which started it.
 #[tokio::test]
 async fn a_server_that_stops_while_a_node_drains_leaves_the_drain_to_the_other() {
     let Some(mut here) = House::serve(&DEAF).await else { return };

@@ -1,4 +1,4 @@
-//! What a declaration rests on, made, used and taken away again by the verbs that a person types.
+//! Tenancy objects, created, used and deleted through the CLI.
 
 use std::fs;
 use std::path::Path;
@@ -34,7 +34,7 @@ parameters: [{{ name: readyAfterMs, type: integer, default: 0 }}]\n"
     folder.display().to_string()
 }
 
-/// Types a line and sees it done.
+/// Runs a command that must succeed.
 fn done(house: &House, line: &str) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
     let (code, said) = house.usher(&words);
@@ -42,7 +42,7 @@ fn done(house: &House, line: &str) -> String {
     said
 }
 
-/// Types a line and sees it refused with its code.
+/// Runs a command that must be refused with this error code.
 fn refused(house: &House, line: &str, problem: &str) {
     let words: Vec<&str> = line.split_whitespace().collect();
     let (code, said) = house.usher(&words);
@@ -55,7 +55,7 @@ fn items(house: &House, line: &str) -> Vec<Value> {
     list["items"].as_array().unwrap().clone()
 }
 
-/// Somebody else grants what was asked for: nobody grants to himself.
+/// A second operator approves the request: approving an own request is refused.
 async fn approve(house: &mut House, project: &str, credential: &str) {
     let second = json!({ "name": "second", "role": "admin" });
     let second = house.insist("POST", "/v1/operator-tokens", Some(&second)).await;
@@ -67,7 +67,7 @@ async fn approve(house: &mut House, project: &str, credential: &str) {
 
 // Requirement: X-10
 #[tokio::test]
-async fn what_is_published_never_changes_and_what_is_unsound_is_not_published() {
+async fn a_published_version_is_immutable_and_an_unsound_one_is_refused() {
     let house = House::up(&[]).await;
     let folder = tempfile::tempdir().unwrap();
     let first = bundle(folder.path(), "1", "local");
@@ -89,7 +89,7 @@ async fn what_is_published_never_changes_and_what_is_unsound_is_not_published() 
 
 // Requirement: C-11
 #[tokio::test]
-async fn a_node_comes_from_siblings_of_ones_own_and_most_go_after_it() {
+async fn a_node_uses_own_tenancy_objects_and_most_are_deletable_after_it() {
     let mut house = House::up(&[]).await;
     let folder = tempfile::tempdir().unwrap();
     let one = bundle(folder.path(), "1", "local");

@@ -1,8 +1,7 @@
-//! Several things at a time, on one task.
+//! Concurrent futures on one task.
 
 use std::task::Poll;
 
-/// Does all of it at a time, on this task.
 pub(crate) async fn side_by_side<T>(work: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
     let mut running: Vec<_> = work.map(|it| (Box::pin(it), None)).collect();
     std::future::poll_fn(|context| {

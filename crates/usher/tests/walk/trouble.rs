@@ -1,20 +1,20 @@
-//! What is wrong at the start is said in one sentence, with the right exit code.
+//! Errors at the start are one sentence, with the right exit code.
 
 use std::fs;
 use std::process::Command;
 
 use crate::house::House;
 
-/// The exit code and what was said of it.
+/// The exit code and the error output.
 fn run(command: &mut Command) -> (Option<i32>, String) {
     let output = command.output().unwrap();
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// Red by: a server that starts half, or a stack trace in place of a sentence.
+/// Red by: a server that starts partially, or a stack trace in place of a sentence.
 // Requirement: E-17, D-7
 #[tokio::test]
-async fn what_hinders_a_start_is_one_sentence_and_its_exit_code() {
+async fn a_failed_start_prints_one_sentence_and_has_its_exit_code() {
     let house = House::new(&[]);
     let (code, said) = run(house.command("up").args(["--set", "tokens.lifetime=1m"]));
     assert_eq!(code, Some(2));
@@ -25,14 +25,14 @@ async fn what_hinders_a_start_is_one_sentence_and_its_exit_code() {
     let (code, said) = run(house.command("serve").env_remove("USHER_DATABASE_URL"));
     assert_eq!(code, Some(2));
     assert!(said.ends_with("set database.url or USHER_DATABASE_URL\n"), "{said}");
-    assert!(!house.data().exists(), "nothing was made");
+    assert!(!house.data().exists(), "nothing was created");
     let url = "postgres://ann:hunter2@127.0.0.1:1/none";
     let (code, said) = run(house.command("serve").env("USHER_DATABASE_URL", url));
     assert_eq!(code, Some(5), "{said}");
     assert!(said.contains("cannot reach PostgreSQL") && !said.contains("hunter2"), "{said}");
 }
 
-/// Red by: a second server on one data directory, or a key that is silently made anew.
+/// Red by: a second server on one data directory, or a key that is silently recreated.
 // Requirement: D-7
 #[tokio::test]
 async fn a_taken_port_a_used_directory_and_a_broken_key_are_refused() {
@@ -59,10 +59,10 @@ async fn a_taken_port_a_used_directory_and_a_broken_key_are_refused() {
     other.kill();
 }
 
-/// Red by: a directory that a newer program wrote to and an older one opens.
+/// Red by: a directory written by a newer version that an older one opens.
 // Requirement: D-7
 #[tokio::test]
-async fn a_data_directory_of_a_newer_program_is_refused_with_what_to_do() {
+async fn a_data_directory_of_a_newer_version_is_refused_with_advice() {
     let mut house = House::up(&[]).await;
     assert_eq!(house.stop().await, Some(0));
     house.execute("INSERT INTO usher_schema VALUES ('0099_later', x'01')").await;
@@ -74,10 +74,10 @@ async fn a_data_directory_of_a_newer_program_is_refused_with_what_to_do() {
     assert!(said.contains("usher migrate --down"), "{said}");
 }
 
-/// Red by: agents that nobody takes out, because somebody else runs agents from now on.
+/// Red by: agents that are never torn down, because the setting that runs agents changed.
 // Requirement: F-74
 #[tokio::test]
-async fn who_runs_agents_does_not_change_while_there_are_some() {
+async fn local_agent_cannot_change_while_agents_exist() {
     let mut house = House::up(&["local.agent=process"]).await;
     let id = house.provision("node").await;
     house.until_phase(&id, "Ready").await;
@@ -93,15 +93,15 @@ async fn who_runs_agents_does_not_change_while_there_are_some() {
     assert!(said.starts_with("usher: cannot leave the machines of this directory"), "{said}");
 }
 
-/// Red by: a machine of a provider elsewhere that nobody gives back any more.
+/// Red by: a machine of a remote provider that is never released.
 // Requirement: F-74
 #[tokio::test]
-async fn whoever_holds_machines_does_not_leave_the_fleet() {
+async fn a_server_that_holds_machines_cannot_leave_the_fleet() {
     let mut house = House::up(&["local.agent=fleet"]).await;
     let id = house.provision("node").await;
     house.until_phase(&id, "Ready").await;
     assert_eq!(house.stop().await, Some(0));
-    // As if the hosts were not of this directory.
+    // As if the hosts were not below this directory.
     let [hosts, elsewhere] = ["fleet/hosts", "hosts"].map(|it| house.data().join(it));
     fs::rename(&hosts, &elsewhere).unwrap();
     house.set("local.agent=process");
@@ -111,10 +111,10 @@ async fn whoever_holds_machines_does_not_leave_the_fleet() {
     fs::rename(&elsewhere, &hosts).unwrap();
 }
 
-/// Red by: a token, a key or a bearer that reaches a log or an answer.
+/// Red by: a token, a key or a bearer that reaches a log or a response.
 // Requirement: E-17
 #[tokio::test]
-async fn no_secret_reaches_a_log_an_answer_or_the_database() {
+async fn no_secret_reaches_a_log_a_response_or_the_database() {
     secrets_stay_secret(House::up(&["log=trace"]).await).await;
     if let Some(house) = House::serve(&["log=trace"]).await {
         secrets_stay_secret(house).await;
@@ -146,7 +146,7 @@ async fn secrets_stay_secret(mut house: House) {
     house.deprovision(&id).await;
     house.until_phase(&id, "Deleted").await;
     shown.push_str(&house.said());
-    // Whoever calls with a wrong bearer does not see it again either.
+    // A wrong bearer is not echoed either.
     let wrong = "uot_wrong-bearer-canary".to_owned();
     let refused = house.ask_as(&wrong, ("GET", "/v1/projects"), None).await.unwrap();
     shown.push_str(&refused.1.to_string());

@@ -1,11 +1,11 @@
-//! The walk as a newcomer does it.
+//! Provisioning and teardown as a new user does it.
 
 use crate::caller::ALL;
 use crate::crowd::Crowd;
 use crate::house::House;
 use crate::rest::{NEVER_LOST, SETTLED, until_settled};
 
-/// Red by: a node that is called gone while its process runs, or an event that is told twice.
+/// Red by: a node that counts as gone while its process runs, or an event that occurs twice.
 // Requirement: L-24, D-6, HC-26
 #[tokio::test]
 async fn a_node_enrols_and_leaves_and_nothing_is_left() {
@@ -35,16 +35,16 @@ async fn a_node_enrols_and_leaves_and_nothing_is_left() {
     assert!(!house.data().join("endpoint.json").exists());
 }
 
-/// Red by: a server that forgets, or that wakes a node which is as it was left.
+/// Red by: a server that loses state, or that wakes an unchanged node.
 // Requirement: W-9, D-6
 #[tokio::test]
-async fn what_is_ready_survives_a_restart_and_is_left_alone() {
+async fn a_ready_resource_survives_a_restart_and_is_not_reconciled() {
     let mut house = House::up(&[NEVER_LOST]).await;
     let id = house.provision("node-1").await;
     house.until_phase(&id, "Ready").await;
     let before = (house.processes(), house.resource(&id).await["version"].clone());
     assert_eq!(house.stop().await, Some(0));
-    assert_eq!(house.processes(), before.0, "the agent goes on");
+    assert_eq!(house.processes(), before.0, "the agent keeps running");
     let said_before = house.said().len();
     house.start(None);
     assert!(house.until_ready().await);
@@ -58,16 +58,16 @@ async fn what_is_ready_survives_a_restart_and_is_left_alone() {
     assert_eq!(house.told(&id).await, ALL);
 }
 
-/// The values that a log has for a field, in order.
+/// The values of a field in a log, in order.
 fn figures_of<'a>(field: &str, log: &'a str) -> Vec<&'a str> {
     let words = log.split_whitespace().filter_map(|it| it.split_once('='));
     words.filter(|(key, _)| *key == field).map(|(_, value)| value).collect()
 }
 
-/// Red by: a substrate that is believed to stand because it once did.
+/// Red by: a substrate that counts as present because it once was.
 // Requirement: D-21
 #[tokio::test]
-async fn a_substrate_that_is_removed_by_hand_is_made_again_with_a_new_node() {
+async fn a_substrate_removed_by_hand_is_recreated_with_a_new_node() {
     let mut house = House::up(&[]).await;
     let id = house.provision("node-1").await;
     house.until_phase(&id, "Ready").await;
@@ -84,10 +84,10 @@ async fn a_substrate_that_is_removed_by_hand_is_made_again_with_a_new_node() {
     house.until_nothing_is_left().await;
 }
 
-/// Red by: a failure that is not told, or a failed resource that cannot be deleted.
+/// Red by: a failure that is not shown, or a failed resource that cannot be deleted.
 // Requirement: T-35, D-21
 #[tokio::test]
-async fn a_substrate_that_fails_says_why_and_is_deleted_all_the_same() {
+async fn a_failed_substrate_shows_its_cause_and_can_be_deleted() {
     let mut house = House::up(&[]).await;
     let wish = serde_json::json!({ "failWith": "no quota" });
     let id = house.provision_with("node-1", &wish).await;
@@ -101,30 +101,30 @@ async fn a_substrate_that_fails_says_why_and_is_deleted_all_the_same() {
     assert_eq!(house.told(&id).await, ["Requested", "Failed", "Deleting", "Deleted"]);
 }
 
-/// Red by: a timer in Ready, or a sign of life that writes.
+/// Red by: a timer in Ready, or a heartbeat that is written.
 // Requirement: W-11
 #[tokio::test]
-async fn at_rest_nothing_is_looked_at_and_nothing_is_written() {
-    // The shard counts its lists, and asks for one in every cycle; its lease is a sign of life that
+async fn an_idle_server_observes_nothing_and_writes_nothing() {
+    // The shard counts its lists, and sends one per cycle; its lease renewal
     // has to be written.
     let shard = ["fleet.cycle_interval=1h", "fleet.lease=1h"];
     let mut house = House::up(&[NEVER_LOST, shard[0], shard[1]]).await;
     let id = house.provision("node-1").await;
     house.until_phase(&id, "Ready").await;
-    // What the last changes woke has its turn first.
+    // Work triggered by the last changes is done first.
     let look = async || house.caller().counters().await;
     let before = until_settled(SETTLED, look).await;
     let told = ["usher_world_observations_total", "usher_store_writes_total"];
     assert!(told.iter().all(|it| before.contains_key(*it)), "{before:?}");
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
-    assert_eq!(house.caller().counters().await, before, "fifteen signs of life later");
+    assert_eq!(house.caller().counters().await, before, "fifteen heartbeats later");
     assert_eq!(house.why(&id).await["next_look_at"], serde_json::Value::Null);
 }
 
-/// Red by: a node that hangs and is called live, or a drain that waits for it without an end.
+/// Red by: a node that hangs and counts as live, or a drain that waits for it without an end.
 // Requirement: T-29, M-16
 #[tokio::test]
-async fn a_node_that_hangs_is_lost_heard_again_and_shown_out_all_the_same() {
+async fn a_node_that_hangs_is_lost_recovers_and_is_torn_down() {
     let mut house = House::up(&["local.agent_grace=300ms"]).await;
     let id = house.provision("node-1").await;
     house.until_phase(&id, "Ready").await;
@@ -143,10 +143,10 @@ async fn a_node_that_hangs_is_lost_heard_again_and_shown_out_all_the_same() {
     assert_eq!(house.told(&id).await, ALL);
 }
 
-/// Red by: a registration that is not heard as a sign of life.
+/// Red by: a registration that does not count as a heartbeat.
 // Requirement: D-20
 #[tokio::test]
-async fn a_node_that_registers_and_never_calls_is_lost() {
+async fn a_node_that_registers_and_sends_no_heartbeat_is_lost() {
     let mut house = House::up(&["local.agent=external", "mesh.heartbeat=4s"]).await;
     let _crowd = Crowd::gather_silent(&house.data());
     let id = house.provision("node-1").await;
@@ -154,10 +154,10 @@ async fn a_node_that_registers_and_never_calls_is_lost() {
     house.until_reason(&id, "NodeLost").await;
 }
 
-/// Red by: a node that was killed and is not started again.
+/// Red by: a node that was killed and is not restarted.
 // Requirement: M-16
 #[tokio::test]
-async fn an_agent_that_is_killed_comes_back_as_the_same_node() {
+async fn a_killed_agent_restarts_as_the_same_node() {
     let mut house = House::up(&[]).await;
     let id = house.provision("node-1").await;
     house.until_phase(&id, "Ready").await;
@@ -175,10 +175,10 @@ async fn an_agent_that_is_killed_comes_back_as_the_same_node() {
     house.until_nothing_is_left().await;
 }
 
-/// Red by: what was given up and cannot be found again.
+/// Red by: an abandoned object that cannot be found again.
 // Requirement: L-24
 #[tokio::test]
-async fn what_is_given_up_is_an_orphan_until_it_is_reaped() {
+async fn an_abandoned_object_is_an_orphan_until_it_is_reaped() {
     let mut house = House::up(&["local.agent=external"]).await;
     let id = house.provision("node-1").await;
     house.until_reason(&id, "WaitingForNode").await;
@@ -192,7 +192,7 @@ async fn what_is_given_up_is_an_orphan_until_it_is_reaped() {
     assert_eq!(house.told(&id).await, ["Requested", "Deleted"]);
 }
 
-/// Red by: a substrate that goes while its node works, or a drain without an end.
+/// Red by: a substrate that is deleted while its node works, or a drain without an end.
 // Requirement: T-29, M-12
 #[tokio::test]
 async fn work_in_flight_is_waited_for_within_the_grace() {

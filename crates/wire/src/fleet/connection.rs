@@ -104,7 +104,7 @@ pub fn incoming(listener: TcpListener, keyring: Option<Arc<Keyring>>) -> Incomin
             match timeout(CONNECT_TIMEOUT, take(stream, keyring.as_deref())).await {
                 Ok(Ok(connection)) => _ = place.send(connection),
                 Ok(Err(why)) => tracing::info!(%address, %why, "connection refused"),
-                Err(_) => tracing::info!(%address, "connection came too slowly"),
+                Err(_) => tracing::info!(%address, "connection timed out"),
             }
         });
     })
@@ -142,7 +142,7 @@ where
                     stand(came, place);
                 }
                 Err(why) => {
-                    tracing::warn!(%why, "cannot take a connection");
+                    tracing::warn!(%why, "failed to accept a connection");
                     tokio::time::sleep(ACCEPT_AGAIN).await;
                 }
             }

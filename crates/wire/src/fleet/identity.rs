@@ -116,7 +116,7 @@ mod tests {
 
     // Requirement: PM-5
     #[test]
-    fn rights_follow_from_who_it_is() {
+    fn rights_follow_from_the_identity() {
         let shard = Identity::Shard("a".to_owned());
         let cluster = Identity::Cluster("a".to_owned());
         let rights = |it: &Identity| (it.may_read(), it.may_act_for("a"), it.may_act_for("b"));

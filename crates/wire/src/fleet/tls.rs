@@ -145,7 +145,7 @@ impl Keyring {
                 fresh
             }
             Err(why) => {
-                tracing::warn!(%why, "certificates changed and cannot be used; the former hold");
+                tracing::warn!(%why, "changed certificates are invalid; the previous ones stay");
                 held
             }
         }

@@ -1,4 +1,4 @@
-//! `usher fleet demand`: what clusters need.
+//! `usher fleet demand`: reads and replaces the needs of clusters.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -14,25 +14,24 @@ use crate::console::{age, cell, table};
 use crate::session::{Basics, Session, run as session};
 use crate::stop::Stop;
 
-/// The largest file that is read: the largest body that a server reads.
+/// The largest file that is read: the server's body limit.
 const FILE_MAX: u64 = 1024 * 1024;
 
-/// Which cluster, and what it needs.
 #[derive(clap::Args)]
 pub(super) struct Flags {
-    /// The cluster
+    /// Name of the cluster
     cluster: Option<String>,
-    /// Read its needs from this file of JSON, `-` is the standard input: {"needs": [...]}
+    /// Read the needs from this JSON file, `-` is standard input: {"needs": [...]}
     #[arg(short, long, value_name = "FILE", requires = "cluster", conflicts_with = "needs")]
     file: Option<PathBuf>,
-    /// One need: amounts in sum, what each machine must have, and what it must be, as in
+    /// One need: total amounts, what each machine must have, and requirements on labels, as in
     /// `cpu=64,memory=256Gi,min.cpu=4,in.zone=a|b,priority=10`
     #[arg(long = "need", value_name = "NEED", requires = "cluster", value_parser = need::read)]
     needs: Vec<Need>,
-    /// It needs nothing any more
+    /// Remove all needs of the cluster
     #[arg(long, requires = "cluster", conflicts_with_all = ["needs", "file"])]
     nothing: bool,
-    /// The shard whose machines serve it; to be said once, if there are several
+    /// The shard whose machines serve it; required once if there are several shards
     #[arg(long, value_name = "SHARD", requires = "cluster")]
     shard: Option<String>,
     #[command(flatten)]
@@ -57,11 +56,11 @@ async fn demand(session: Session, flags: Flags) -> Result<(), Stop> {
     let body = serde_json::to_value(&body).unwrap_or_default();
     let value = session.client.call(Method::PUT, &path, Some(&body), None).await?;
     let heard: DemandOutcome = serde_json::from_value(value.clone())
-        .map_err(|_| Stop::failed("cannot understand the server's answer"))?;
+        .map_err(|why| Stop::failed(format!("unexpected response of the server: {why}")))?;
     session.console.one(&value, || outcome(&heard))
 }
 
-/// What is to be said, if anything is.
+/// The request body; `None` if the flags only read.
 fn told(flags: &Flags) -> Result<Option<WriteDemand>, Stop> {
     let mut body = match &flags.file {
         Some(file) => parsed(&read(file)?, file)?,
@@ -77,12 +76,12 @@ fn told(flags: &Flags) -> Result<Option<WriteDemand>, Stop> {
 fn parsed(text: &str, file: &Path) -> Result<WriteDemand, Stop> {
     let shown = file.display();
     serde_json::from_str(text)
-        .map_err(|why| Stop::usage(format!("cannot read needs from \"{shown}\": {why}")))
+        .map_err(|why| Stop::usage(format!("\"{shown}\" is not {{\"needs\": [...]}}: {why}")))
 }
 
 fn read(file: &Path) -> Result<String, Stop> {
     let shown = file.display();
-    let fails = |why: std::io::Error| Stop::usage(format!("cannot read \"{shown}\": {why}"));
+    let fails = |why: std::io::Error| Stop::usage(format!("failed to read \"{shown}\": {why}"));
     let mut text = String::new();
     let size = if file == Path::new("-") {
         std::io::stdin().lock().take(FILE_MAX + 1).read_to_string(&mut text)
@@ -92,7 +91,7 @@ fn read(file: &Path) -> Result<String, Stop> {
     };
     let size = size.map_err(fails)?;
     if u64::try_from(size).is_ok_and(|it| it > FILE_MAX) {
-        return Err(Stop::usage(format!("cannot read \"{shown}\": it is larger than 1 MiB")));
+        return Err(Stop::usage(format!("\"{shown}\" is larger than 1 MiB")));
     }
     Ok(text)
 }
@@ -102,8 +101,8 @@ fn outcome(heard: &DemandOutcome) -> String {
     let count = needs.len();
     if heard.judged == "Held" {
         return format!(
-            "held: {cluster} would need so much less that it is not believed at once; {count} \
-             needs stay until it was said three times\n"
+            "held: the needs of {cluster} fell suddenly; the previous {count} needs stay until \
+             the new ones were sent three times\n"
         );
     }
     format!("{cluster} has {count} needs, served by shard {shard}\n")
@@ -134,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_of_needs_is_read_or_refused_by_name() {
+    fn a_file_of_needs_is_parsed_or_refused() {
         let file = Path::new("needs.json");
         let read = parsed(r#"{"needs": [{"aggregate": {"cpu": "4"}}]}"#, file).unwrap();
         assert_eq!((read.needs.len(), read.shard), (1, None));

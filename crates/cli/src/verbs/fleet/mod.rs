@@ -1,4 +1,4 @@
-//! `usher fleet`: shards, what clusters need, and what a shard would do about it.
+//! `usher fleet`: shards, needs of clusters, and plans.
 
 mod demand;
 mod need;
@@ -15,7 +15,6 @@ use crate::console::{age, cell, table};
 use crate::session::{Basics, Session, is_id, run as session};
 use crate::stop::Stop;
 
-/// What to do.
 #[derive(clap::Args)]
 pub struct Flags {
     #[command(subcommand)]
@@ -24,42 +23,41 @@ pub struct Flags {
 
 #[derive(clap::Subcommand)]
 enum Order {
-    /// List shards: who speaks for their machines, and whether plans are acted upon
+    /// List shards: lease epoch, lease end, and whether plans are executed
     Shards(Basics),
-    /// Say what clusters need, or replace what one needs
+    /// List the needs of clusters, or replace those of one
     ///
-    /// Without a cluster it lists them, without needs it shows one. Needs replace everything that
-    /// was said before; what falls too suddenly is held until it was said three times
+    /// Without a cluster it lists all, without needs it shows one. New needs replace the previous
+    /// ones; a sudden drop is held back until it was sent three times
     Demand(demand::Flags),
-    /// Say what the next cycle of a shard would do, and change nothing
+    /// Print what the next planning cycle of a shard would do, and change nothing
     Plan(OneShard),
-    /// Stop a shard from beginning anything new; what was begun goes on
+    /// Stop a shard from starting new operations; running ones finish
     Pause(OneShard),
-    /// Let a paused shard go on
+    /// Resume a paused shard
     Resume(OneShard),
-    /// Let a shard only tell its plans, or act upon them
+    /// Let a shard only log its plans, or execute them
     DryRun {
-        /// Whether plans are only told
+        /// Whether plans are only logged
         switch: OnOff,
         #[command(flatten)]
         shard: OneShard,
     },
-    /// End the dispute about a machine whose provider names another cluster
+    /// Resolve the conflict of a machine whose provider names another cluster
     Settle(Settle),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum OnOff {
-    /// They are only told
+    /// Plans are only logged
     On,
-    /// They are acted upon
+    /// Plans are executed
     Off,
 }
 
-/// Which shard is meant.
 #[derive(Clone, clap::Args)]
 struct OneShard {
-    /// The shard; without it the only one there is
+    /// Id of the shard; optional if there is only one
     #[arg(long, value_name = "SHARD")]
     shard: Option<String>,
     #[command(flatten)]
@@ -69,13 +67,13 @@ struct OneShard {
 #[derive(clap::Args)]
 #[group(id = "settlement", required = true, multiple = false, args = ["adopt", "drain"])]
 struct Settle {
-    /// The provider's name for it, or its id
+    /// Name or id of the machine
     #[arg(value_name = "NAME|ID")]
     machine: String,
-    /// The cluster that the provider names is right; whoever holds the machine loses it
+    /// Accept the cluster that the provider names; the recorded cluster loses the machine
     #[arg(long)]
     adopt: bool,
-    /// It is wrong: the machine is drained
+    /// Reject the cluster that the provider names; the machine is drained
     #[arg(long)]
     drain: bool,
     #[command(flatten)]
@@ -110,7 +108,7 @@ async fn shards(session: Session) -> Result<(), Stop> {
     })
 }
 
-/// The shard that is meant: the one that was said, or the only one.
+/// The shard of the flag, or the only one.
 async fn chosen(session: &Session, said: Option<String>) -> Result<String, Stop> {
     if let Some(shard) = said {
         return Ok(shard);
@@ -120,10 +118,10 @@ async fn chosen(session: &Session, said: Option<String>) -> Result<String, Stop>
     if ids.len() > 1 {
         let list = ids.join("\n  ");
         return Err(Stop::usage(format!(
-            "cannot tell which shard is meant: say --shard\n  {list}"
+            "there are several shards: give --shard with one of\n  {list}"
         )));
     }
-    ids.pop().ok_or_else(|| Stop::not_found("cannot find a shard: no server ran one yet"))
+    ids.pop().ok_or_else(|| Stop::not_found("there is no shard: no server has started one yet"))
 }
 
 #[derive(Clone, Copy)]
@@ -143,9 +141,9 @@ async fn brake(session: Session, said: Option<String>, brake: Brake) -> Result<(
     };
     let value = session.client.call(method, &path, body.as_ref(), None).await?;
     let switch = match value["switch"].as_str() {
-        Some("Paused") => "paused: nothing new is begun",
-        Some("DryRun") => "in a dry run: plans are only told",
-        Some("Run") => "running: plans are acted upon",
+        Some("Paused") => "paused: no new operation starts",
+        Some("DryRun") => "in a dry run: plans are only logged",
+        Some("Run") => "running: plans are executed",
         Some(_) | None => "switched",
     };
     session.console.one(&value, || format!("shard {shard} is {switch}\n"))
@@ -160,11 +158,11 @@ async fn settle(session: Session, flags: Settle) -> Result<(), Stop> {
     let cluster = value["cluster"].as_str().unwrap_or("no cluster").to_owned();
     session.console.one(&value, || match settlement {
         "adopt" => format!("{} belongs to {cluster}\n", found.name),
-        _ => format!("{} leaves {cluster}\n", found.name),
+        _ => format!("{} is drained from {cluster}\n", found.name),
     })
 }
 
-/// The machine that a name or an id means. An id is exact; a name means its newest life.
+/// Resolves a name or an id. An id is exact; a name resolves to the newest machine of that name.
 pub(super) async fn machine(session: &Session, text: &str) -> Result<Machine, Stop> {
     if is_id(text) {
         return Ok(session.client.read(&format!("/v1/fleet/machines/{text}")).await?);
@@ -179,8 +177,8 @@ pub(super) async fn machine(session: &Session, text: &str) -> Result<Machine, St
             .collect();
         let list = table(&["PROVIDER", "ID", "AGE"], &rows);
         return Err(Stop::usage(format!(
-            "cannot tell which machine \"{text}\" is meant: say an id\n{list}"
+            "machine name \"{text}\" is ambiguous: give an id\n{list}"
         )));
     }
-    found.items.pop().ok_or_else(|| Stop::not_found(format!("cannot find machine \"{text}\"")))
+    found.items.pop().ok_or_else(|| Stop::not_found(format!("no machine is named \"{text}\"")))
 }

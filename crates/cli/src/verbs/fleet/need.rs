@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use usher_wire::operator::{Need, Requirement};
 
-/// The requirements, by what their words begin with.
+/// The label requirements, by prefix.
 const REQUIREMENTS: [(&str, &str); 4] =
     [("in.", "In"), ("not-in.", "NotIn"), ("exists.", "Exists"), ("absent.", "DoesNotExist")];
-/// What each single machine must have.
+/// The prefix of an amount that each machine must have.
 const MIN: &str = "min.";
 
-/// Reads a need, or says which piece is none. Whether its amounts are any is for the server to say.
+/// Parses a need; an error names the wrong piece. The server checks the amounts.
 pub(super) fn read(text: &str) -> Result<Need, String> {
     let mut need = Need {
         aggregate: BTreeMap::new(),
@@ -23,7 +23,12 @@ pub(super) fn read(text: &str) -> Result<Need, String> {
         group: String::new(),
     };
     for piece in text.split(',') {
-        put(&mut need, piece).ok_or_else(|| format!("cannot read \"{piece}\" as a need"))?;
+        put(&mut need, piece).ok_or_else(|| {
+            format!(
+                "\"{piece}\" is not NAME=AMOUNT, min.NAME=AMOUNT, in.KEY=A|B, not-in.KEY=A|B, \
+                 exists.KEY, absent.KEY, priority=N, interruption=N, reclamation=N or group=NAME"
+            )
+        })?;
     }
     Ok(need)
 }
@@ -57,7 +62,7 @@ fn put(need: &mut Need, piece: &str) -> Option<()> {
     Some(())
 }
 
-/// The need as it could be typed; its priority has a column of its own.
+/// The need as it could be typed; the priority has a column of its own.
 pub(super) fn written(need: &Need) -> String {
     let mut pieces: Vec<String> =
         need.aggregate.iter().map(|(name, amount)| format!("{name}={amount}")).collect();
@@ -83,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_need_is_read_and_written_in_one_line() {
+    fn a_need_is_parsed_and_rendered_in_one_line() {
         let text = "cpu=64,memory=256Gi,min.cpu=4,in.zone=a|b,not-in.type=old,exists.gpu,\
             absent.spot,interruption=3,reclamation=4,group=g";
         let need = read(&format!("{text},priority=-10")).unwrap();
@@ -96,10 +101,10 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_that_is_none_is_named() {
+    fn a_wrong_piece_is_named_in_the_error() {
         for (text, piece) in [("", ""), ("cpu=1,,", ""), ("cpu", "cpu"), ("cpu=1,=2", "=2")] {
             let why = read(text).unwrap_err();
-            assert_eq!(why, format!("cannot read \"{piece}\" as a need"), "{text}");
+            assert!(why.starts_with(&format!("\"{piece}\" is not ")), "{text}: {why}");
         }
         assert!(read("cpu=1,priority=high").unwrap_err().contains("priority=high"));
     }

@@ -1,4 +1,4 @@
-//! `usher fleet plan`: what the next cycle of a shard would do; it changes nothing.
+//! `usher fleet plan`: what the next planning cycle of a shard would do; it changes nothing.
 
 use std::fmt::Write as _;
 
@@ -23,7 +23,7 @@ fn shown(plan: &FleetPlan) -> String {
     let mut out = format!("shard {} has {machines} machines\n", shard.id);
     // Writing to a String cannot fail.
     if *broken > 0 {
-        let _ = writeln!(out, "{broken} rows cannot be read and are left out");
+        let _ = writeln!(out, "{broken} rows cannot be decoded and are left out");
     }
     if !plan.held_back.is_empty() {
         let _ = writeln!(out, "Held back by {}", plan.held_back.join(", "));
@@ -43,7 +43,7 @@ fn shown(plan: &FleetPlan) -> String {
         let _ = write!(out, "\n{}", table(&heads, &held));
     }
     if *aims_total == 0 {
-        out.push_str("It would aim at nothing\n");
+        out.push_str("No machine would change\n");
         return out;
     }
     let rows: Vec<_> = aims.iter().map(aim).collect();

@@ -1,4 +1,4 @@
-//! `usher provider conformance`: asks a provider what every provider must do.
+//! `usher provider conformance`: runs the conformance suite against a provider.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,43 +16,42 @@ use usher_cli::console::{Console, Form, table};
 use usher_cli::stop::Stop;
 use usher_wire::chain;
 
-/// Whom to ask what.
 #[derive(clap::Args)]
 pub(super) struct Flags {
-    /// Ask the provider that listens there
+    /// Test the provider that listens at this address
     #[arg(long, value_name = "ADDR", required_unless_present = "program")]
     target: Option<String>,
-    /// Ask in these profiles: core, cloud, bare-metal, spot, scale, durable, fault
+    /// Run these profiles: core, cloud, bare-metal, spot, scale, durable, fault
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "core")]
     profile: Vec<Profile>,
-    /// Decide by this what is left to chance
+    /// Seed of the random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Give a program so many slots
+    /// Start a program with this many slots
     #[arg(long, value_name = "N", default_value_t = 256)]
     seed_count: usize,
-    /// Give a program so many slots in the lane of scale
+    /// Start a program with this many slots in the scale lane
     #[arg(long, value_name = "N", default_value_t = 8_000)]
     scale_seed_count: usize,
-    /// Let machines come and go for this long in the lane of scale
+    /// Create and delete machines for this long in the scale lane
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
     soak: Duration,
-    /// Ask only this, as in B101
+    /// Run only this behaviour, as in B101
     #[arg(long, value_name = "ID", value_parser = behaviour)]
     only: Option<u16>,
-    /// Show this certificate; all three files are given, or none
+    /// Client certificate; all three files are given, or none
     #[arg(long, value_name = "FILE")]
     tls_cert: Option<PathBuf>,
-    /// Prove it with this key
+    /// Key of the client certificate
     #[arg(long, value_name = "FILE")]
     tls_key: Option<PathBuf>,
-    /// Believe a provider for whom one of these vouches
+    /// Certificate authorities that the provider's certificate must chain to
     #[arg(long, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
-    /// Print in this form
+    /// Output format
     #[arg(short, long, value_name = "FORM", value_enum, default_value_t = Form::Table)]
     output: Form,
-    /// Start this program for each lane, with these words before its flags
+    /// Start this program for each lane, with these arguments before its flags
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<String>,
 }
@@ -68,7 +67,8 @@ pub(super) fn run(flags: &Flags) -> ExitCode {
 fn ask(flags: &Flags) -> Result<Certificate, Stop> {
     let console = Console { form: flags.output };
     let scratch = std::env::temp_dir().join(format!("usher-conformance-{}", std::process::id()));
-    let failed = |why: std::io::Error| Stop::failed(format!("cannot start: {why}"));
+    let failed =
+        |why: std::io::Error| Stop::failed(format!("failed to start the conformance suite: {why}"));
     std::fs::create_dir_all(&scratch).map_err(failed)?;
     let suite = Suite {
         target: target(flags)?,
@@ -96,19 +96,19 @@ fn target(flags: &Flags) -> Result<Target, Stop> {
     let files = Files::of(files.0, files.1, files.2).map_err(|why| Stop::usage(chain(&why)))?;
     let keyring = files.map(Keyring::open).transpose().map_err(|why| Stop::usage(chain(&why)))?;
     match (flags.program.split_first(), &flags.target) {
-        (Some(_), Some(_)) => Err(Stop::usage("cannot ask both: say --target or a program")),
+        (Some(_), Some(_)) => Err(Stop::usage("--target and a program are both given: give one")),
         (Some((program, args)), None) => {
             Ok(Target::Program(Launcher { program: program.clone(), args: args.to_vec() }))
         }
         (None, Some(address)) => Ok(Target::Address(address.clone(), keyring.map(Arc::new))),
-        (None, None) => Err(Stop::usage("cannot ask nobody: say --target or a program")),
+        (None, None) => Err(Stop::usage("no provider: give --target or a program")),
     }
 }
 
 fn behaviour(text: &str) -> Result<u16, String> {
     let id = text.trim_start_matches('B').parse().ok();
     let known = id.filter(|id| conformance::list().any(|it| it.id == *id));
-    known.ok_or_else(|| format!("cannot find behaviour \"{text}\""))
+    known.ok_or_else(|| format!("behaviour \"{text}\" does not exist, expected an id as in B101"))
 }
 
 const fn word(result: &Exercised) -> &'static str {

@@ -1,4 +1,4 @@
-//! `usher provider host`: holds the lock of a node until it is told to end.
+//! `usher provider host`: holds the lock of a node until SIGTERM.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,7 +9,6 @@ use usher_agent::lock::Lock;
 use usher_cli::stop::Stop;
 use usher_wire::chain;
 
-/// Which lock.
 #[derive(clap::Args)]
 pub(super) struct Flags {
     /// Hold this lock while running
@@ -25,10 +24,11 @@ pub(super) fn run(flags: &Flags) -> ExitCode {
 }
 
 fn stand(flags: &Flags) -> Result<(), Stop> {
-    let failed = |why: std::io::Error| Stop::failed(format!("cannot start: {why}"));
+    let failed =
+        |why: std::io::Error| Stop::failed(format!("failed to start the host process: {why}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(failed)?.block_on(async {
-        // Whoever sees the lock may signal: the signal is listened to before.
+        // A supervisor may signal as soon as the lock is held: the handler is registered before.
         let mut told = signal(SignalKind::terminate()).map_err(failed)?;
         let _lock = Lock::take(&flags.lock).map_err(|why| Stop::unavailable(chain(&why)))?;
         told.recv().await;

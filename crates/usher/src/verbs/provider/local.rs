@@ -1,4 +1,4 @@
-//! `usher provider local`: offers machines of this machine, or of none at all.
+//! `usher provider local`: offers hosts on this machine, or fake ones.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,7 +13,6 @@ use usher_cli::stop::Stop;
 use usher_hosts::{Hosts, Settings};
 use usher_wire::{chain, data_dir};
 
-/// What is offered, and where.
 #[derive(clap::Args)]
 #[group(id = "local")]
 pub(super) struct Flags {
@@ -39,7 +38,8 @@ fn start(flags: &Flags) -> Result<(), Stop> {
     subscriber.try_init().map_err(|why| Stop::failed(why.to_string()))?;
     arm(flags)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|why| Stop::failed(format!("cannot start: {why}")))?;
+    let runtime =
+        runtime.map_err(|why| Stop::failed(format!("failed to start the async runtime: {why}")))?;
     let (_, nonce) = uuid::Uuid::new_v4().as_u64_pair();
     let options = flags.provider.options(nonce);
     let ended = runtime.block_on(serve(flags, options))?;
@@ -52,7 +52,7 @@ fn start(flags: &Flags) -> Result<(), Stop> {
 async fn serve(flags: &Flags, mut options: Options) -> Result<Result<(), program::Error>, Stop> {
     let asked = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
     let [Ok(mut terminate), Ok(mut interrupt)] = asked else {
-        return Err(Stop::failed("cannot listen to signals"));
+        return Err(Stop::failed("failed to register signal handlers"));
     };
     let stop = async move {
         tokio::select! {
@@ -64,7 +64,9 @@ async fn serve(flags: &Flags, mut options: Options) -> Result<Result<(), program
         return Ok(program::run_fake(&flags.provider, options, stop).await);
     }
     let root = root(flags)?;
-    let failed = |why: std::io::Error| Stop::unavailable(format!("cannot keep hosts: {why}"));
+    let failed = |why: std::io::Error| {
+        Stop::unavailable(format!("failed to open the directory of the hosts: {why}"))
+    };
     let settings = Settings {
         root: root.clone(),
         provider: flags.provider.provider.clone(),
@@ -72,7 +74,7 @@ async fn serve(flags: &Flags, mut options: Options) -> Result<Result<(), program
         program: std::env::current_exe().map_err(failed)?,
     };
     let hosts = Hosts::open(settings).map_err(failed)?;
-    // Hosts outlive this process, so what is known of them must, too.
+    // Hosts outlive this process, so their state must be persisted, too.
     options.state.get_or_insert_with(|| root.join("state"));
     Ok(program::run(hosts, &flags.provider, options, stop).await)
 }
@@ -84,14 +86,14 @@ fn root(flags: &Flags) -> Result<PathBuf, Stop> {
     let standard = variable(data_dir::VARIABLE).map(PathBuf::from);
     let standard = standard.or_else(|| data_dir::standard(variable));
     let below = standard.map(|it| it.join("provider").join(&flags.provider.provider));
-    below.ok_or_else(|| Stop::usage("cannot guess where to keep hosts: say --hosts"))
+    below.ok_or_else(|| Stop::usage("no directory for hosts: give --hosts"))
 }
 
-/// Arms the failpoint that the environment names, where nobody is harmed by it.
+/// Arms the failpoint of the environment, on loopback only.
 fn arm(flags: &Flags) -> Result<(), Stop> {
     let Some(text) = variable("USHER_FAILPOINT") else { return Ok(()) };
     if !flags.provider.addr.ip().is_loopback() {
-        return Err(Stop::usage("cannot arm a failpoint: it is for providers on loopback only"));
+        return Err(Stop::usage("USHER_FAILPOINT is accepted only with a loopback --addr"));
     }
     usher_failpoint::arm(&text).map_err(|why| Stop::usage(why.to_string()))?;
     tracing::warn!("THIS PROCESS WILL DIE at {text}: USHER_FAILPOINT is set");

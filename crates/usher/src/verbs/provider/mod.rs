@@ -1,4 +1,4 @@
-//! `usher provider`: machines for a fleet, and what every provider of them must do.
+//! `usher provider`: machines for a fleet, and the conformance suite.
 
 mod conformance;
 mod host;
@@ -6,7 +6,6 @@ mod local;
 
 use std::process::ExitCode;
 
-/// What about providers.
 #[derive(clap::Args)]
 pub(crate) struct Flags {
     #[command(subcommand)]
@@ -15,13 +14,13 @@ pub(crate) struct Flags {
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// Offer machines of this machine: a host is a directory, its node a process
+    /// Offer hosts on this machine: a host is a directory, its node a process
     Local(local::Flags),
-    /// Ask a provider what every provider must do
+    /// Run the conformance suite against a provider
     ///
-    /// What was not exercised is never passed: it leaves the whole INCOMPLETE
+    /// A behaviour that was not exercised does not pass: the verdict is INCOMPLETE
     Conformance(conformance::Flags),
-    /// Stand for a node that nobody knows how to start
+    /// Hold the lock of a node, as a placeholder for an agent
     #[command(hide = true)]
     Host(host::Flags),
 }

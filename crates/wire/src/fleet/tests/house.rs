@@ -42,7 +42,7 @@ impl House {
     }
 }
 
-/// Writes a file anew, as those who exchange certificates do.
+/// Replaces a file by a rename, as certificate rotation does.
 pub(crate) fn write(path: &Path, text: &str) {
     let aside = path.with_extension("new");
     fs::write(&aside, text).unwrap();

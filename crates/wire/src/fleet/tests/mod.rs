@@ -1,4 +1,4 @@
-//! Bytes as others write them, and connections as strict as their files.
+//! The wire format byte for byte, and TLS connections.
 
 mod house;
 
@@ -17,7 +17,7 @@ fn map(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
     entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// A field of bytes: its number, and what is in it.
+/// A length-delimited field: its number and its content.
 fn field(number: u8, content: &[u8]) -> Vec<u8> {
     let length = u8::try_from(content.len()).unwrap();
     [&[number << 3 | 2, length], content].concat()
@@ -73,7 +73,7 @@ fn a_machine_has_the_field_numbers_of_the_protocol() {
 
 // Requirement: PM-1
 #[test]
-fn requests_and_answers_have_the_field_numbers_of_the_protocol() {
+fn requests_and_responses_have_the_field_numbers_of_the_protocol() {
     let (id, shard) = ("m".to_owned(), "s".to_owned());
     let token = |first: u8| [number(first, 2), number(first + 1, 3)].concat();
     let create = CreateRequest {
@@ -126,7 +126,7 @@ fn a_bootstrap_blob_is_not_printed() {
     assert!(printed.contains("7 bytes") && !printed.contains("hunter2"), "{printed}");
 }
 
-/// Answers every question with who asked it.
+/// Responds to every request with the identity of its caller.
 #[derive(Clone, Default)]
 struct Mirror {
     peers: Arc<Mutex<Vec<Peer>>>,
@@ -185,7 +185,7 @@ async fn ask(address: &str, keyring: Option<Arc<Keyring>>) -> Result<Machine, St
 
 // Requirement: PM-3
 #[tokio::test]
-async fn large_lists_and_blobs_pass() {
+async fn large_lists_and_blobs_fit() {
     let address = serve(Mirror::default(), None).await;
     let mut client = client(channel(&address, None).unwrap());
     let list = client.list(ListFilter::default()).await.unwrap().into_inner();
@@ -198,7 +198,7 @@ async fn large_lists_and_blobs_pass() {
 }
 
 #[tokio::test]
-async fn a_server_with_certificates_knows_who_asks() {
+async fn a_server_with_certificates_knows_the_identity_of_its_caller() {
     let (house, mirror) = (House::new(), Mirror::default());
     let ours = keyring(house.sign("server", &[]));
     let address = serve(mirror.clone(), Some(ours)).await;
@@ -216,7 +216,7 @@ async fn a_server_with_certificates_knows_who_asks() {
 
 // Requirement: PM-4
 #[tokio::test]
-async fn who_is_not_vouched_for_is_not_heard() {
+async fn a_peer_of_an_unknown_authority_is_refused() {
     let (house, mirror) = (House::new(), Mirror::default());
     let address = serve(mirror.clone(), Some(keyring(house.sign("server", &[])))).await;
     let stranger = House::new();
@@ -232,7 +232,7 @@ async fn who_is_not_vouched_for_is_not_heard() {
 
 // Requirement: PM-4
 #[tokio::test]
-async fn exchanged_certificates_are_shown_and_a_torn_pair_is_not() {
+async fn rotated_certificates_are_used_and_a_mismatched_pair_is_not() {
     let (house, mirror) = (House::new(), Mirror::default());
     let address = serve(mirror.clone(), Some(keyring(house.sign("server", &[])))).await;
     let files = house.sign("shard", &["bigfleet://shard/before"]);
@@ -249,7 +249,7 @@ async fn exchanged_certificates_are_shown_and_a_torn_pair_is_not() {
 
 // Requirement: PM-4
 #[test]
-fn some_of_the_files_are_refused() {
+fn an_incomplete_set_of_files_is_refused() {
     let path = || Some(std::path::PathBuf::from("x"));
     assert_eq!(Files::of(None, None, None).unwrap(), None);
     assert!(Files::of(path(), path(), path()).unwrap().is_some());
