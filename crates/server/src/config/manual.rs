@@ -4,97 +4,83 @@ use std::fmt::Write as _;
 
 use super::{reference, variable_of};
 
-/// Meaning of each setting, sorted by key.
+/// What each setting means, in the order of the file.
 const MEANINGS: [(&str, &str); 61] = [
-    ("agent_image", "image from which agents run where they are containers"),
-    ("api_url", "URL at which agents reach this server; empty is the address it listens on"),
-    ("broker.drain_deadline", "a node that has not left by then is reported as overdue"),
-    ("broker.enrolment_deadline", "a node that has not registered by then is reported as overdue"),
-    (
-        "broker.provisioning_deadline",
-        "a substrate that is not ready by then is reported as overdue",
-    ),
-    ("broker.reconcile_interval", "the longest time between two steps in a transitional phase"),
-    ("broker.teardown_deadline", "a substrate that is not gone by then is reported as overdue"),
-    ("data_dir", "directory of the server's state; empty is the platform's data directory"),
+    ("agent_image", "what agents run from, where they are containers"),
+    ("api_url", "where agents find this server; empty is the address it listens on"),
+    ("broker.drain_deadline", "a node that has not left by then is told as overdue"),
+    ("broker.enrolment_deadline", "a node that has not registered by then is told as overdue"),
+    ("broker.provisioning_deadline", "a substrate that is not ready by then is told as overdue"),
+    ("broker.reconcile_interval", "the longest rest in a passing phase"),
+    ("broker.teardown_deadline", "a substrate that has not gone by then is told as overdue"),
+    ("data_dir", "where state lies; empty is the data directory of the platform"),
     ("database.connections_max", "the most connections to PostgreSQL, or readers of SQLite"),
-    ("database.log_poll", "how often to poll PostgreSQL for events and drains of other servers"),
+    ("database.log_poll", "how often to ask PostgreSQL what other servers told, and who leaves"),
     ("database.statement_timeout", "how long one statement may take"),
-    ("database.url", "URL of PostgreSQL; required by `usher serve`, not used by `usher up`"),
-    ("fleet.call_deadline", "how long a command to a provider, or a read of one machine, may take"),
-    ("fleet.configure_deadline", "a Configure that has not ended by then is sent again"),
-    ("fleet.create_deadline", "a Create that has not ended by then is sent again"),
-    ("fleet.cycle_interval", "how often to list machines and to plan without a change"),
-    ("fleet.delete_deadline", "a Delete that has not ended by then is sent again"),
-    ("fleet.drain_deadline", "a Drain that has not ended by then, after its grace, is sent again"),
-    ("fleet.failed_wait", "how long a machine stays failed before it is salvaged"),
-    ("fleet.full_list_interval", "how often to list all machines, not only those that changed"),
-    ("fleet.idle_on_demand", "how long an on-demand machine is kept idle"),
-    ("fleet.idle_spot", "how long a spot machine is kept idle"),
-    ("fleet.lease", "how long the lease of the shard lasts"),
+    ("database.url", "where PostgreSQL is; only `usher serve` uses it, and needs it"),
+    ("fleet.call_deadline", "how long a verb, or a question about one machine, may take"),
+    ("fleet.configure_deadline", "a machine that did not join by then is asked again"),
+    ("fleet.create_deadline", "a host that was not made by then is asked for again"),
+    ("fleet.cycle_interval", "how often to list machines and to plan although nothing was heard"),
+    ("fleet.delete_deadline", "a host that was not given back by then is asked for again"),
+    ("fleet.drain_deadline", "a machine that did not leave by then, and its grace, is asked again"),
+    ("fleet.failed_wait", "how long a failed machine is left alone before it is salvaged"),
+    ("fleet.full_list_interval", "how often to list all machines, and not only what changed"),
+    ("fleet.idle_on_demand", "how long a machine that is paid for while it stands is kept idle"),
+    ("fleet.idle_spot", "how long a machine that may be taken away is kept idle"),
+    ("fleet.lease", "how long the lease of the shard runs"),
     ("fleet.list_deadline", "how long a list of machines may take"),
-    ("fleet.passing_interval", "how often to list changes while machines are in transition"),
-    ("fleet.poll_interval", "the longest time between two steps of a machine in transition"),
-    ("fleet.provider", "address of the machine provider, as host:port; empty runs no shard"),
-    ("fleet.provider_name", "name of the provider in records"),
+    ("fleet.passing_interval", "how often to list what changed while machines are on their way"),
+    ("fleet.poll_interval", "the longest rest of a machine that is on its way"),
+    ("fleet.provider", "where the provider of machines listens, as host:port; empty is no shard"),
+    ("fleet.provider_name", "what the provider is called in rows"),
     (
         "fleet.reclaim_percent",
-        "share of a cluster's nodes that may drain at once because they are surplus",
+        "the share of a cluster's nodes that may be on their way out at once",
     ),
-    ("fleet.shard", "name of the shard, also sent to the provider"),
-    ("fleet.steps_max", "the most machines that are reconciled at a time"),
-    ("fleet.switch", "whether plans are carried out: `run`, `dry-run` or `paused`"),
-    (
-        "fleet.tls_ca",
-        "file of the CA certificates that verify the provider; all three files or none",
-    ),
-    ("fleet.tls_cert", "file of the client certificate for the provider"),
-    ("fleet.tls_key", "file of the client certificate's key"),
+    ("fleet.shard", "what the shard is called, toward the provider as well"),
+    ("fleet.steps_max", "the most machines that are worked on at a time"),
+    ("fleet.switch", "whether plans are acted upon: `run`, `dry-run` or `paused`"),
+    ("fleet.tls_ca", "the file of who vouches for the provider; all three files or none"),
+    ("fleet.tls_cert", "the file of the certificate that is shown to the provider"),
+    ("fleet.tls_key", "the file of its key"),
     ("keep.events", "how long events are kept at least"),
     ("keep.idempotency_keys", "how long idempotency keys are remembered"),
-    (
-        "keep.tombstones",
-        "how long a deleted resource is watched and keeps its project from being deleted",
-    ),
-    ("listen", "address to listen on"),
+    ("keep.tombstones", "how long a deleted resource is watched and holds its project"),
+    ("listen", "where to listen"),
     (
         "local.agent",
-        "what runs the agents of the local world: machines of the `fleet`, a `process` of this \
-        server, or an `external` program",
+        "who runs the agents of the local world: machines of the `fleet`, the world itself as a \
+        `process`, or somebody `external`",
     ),
-    ("local.agent_grace", "how long an agent may take to exit before it is killed"),
+    ("local.agent_grace", "how long an agent may take to end before it is killed"),
     (
         "local.forget_tokens",
-        "how long the bootstrap token of a started machine may stay in the journal of this \
-        computer's hosts",
+        "how long the bootstrap token of a started machine may stay in the file of this machine's \
+        hosts",
     ),
-    (
-        "local.look_interval",
-        "how often to check whether hosts and nodes of this computer still exist",
-    ),
-    ("local.machines", "how many machines this computer's fleet has, if it runs the agents"),
+    ("local.look_interval", "how often vanished hosts and nodes of this machine are looked for"),
+    ("local.machines", "how many machines the fleet of this machine has, where it runs the agents"),
     (
         "local.wait_interval",
-        "how often to retry when no machine of the fleet was free, if no event came meanwhile",
+        "how often whoever found no machine of the fleet free looks again, although nothing was \
+        heard of one",
     ),
-    ("log", "level of the log on stderr: error, warn, info, debug or trace"),
+    ("log", "how much is told on stderr: error, warn, info, debug or trace"),
     ("mesh.acknowledgements", "how long other nodes may take to acknowledge that one left"),
     ("mesh.drain_grace", "how long a node may take to leave"),
-    ("mesh.heartbeat", "how often a node sends a heartbeat"),
-    ("mesh.missed_max", "a node is lost after missing this many heartbeats"),
-    (
-        "rail.count",
-        "the mass-deletion guard trips if more than this many objects vanish unrequested",
-    ),
-    ("rail.percent", "and they are more than this share of the existing ones"),
+    ("mesh.heartbeat", "how often a node says that it lives"),
+    ("mesh.missed_max", "a node is lost after missing this many"),
+    ("rail.count", "more than this many must vanish unasked to trip the rail"),
+    ("rail.percent", "and more than this share of what stands"),
     ("rail.window", "within this time"),
-    ("tokens.lifetime", "how long a bootstrap token is valid after its substrate is ready"),
+    ("tokens.lifetime", "how long a bootstrap token lives once its substrate is ready"),
     ("worker.back_off_base", "the first back-off"),
     ("worker.back_off_max", "the longest back-off"),
-    ("worker.due_query", "how often to query due work without a wake-up"),
-    ("worker.lease", "how long a lease lasts"),
-    ("worker.request_bound", "how long a request may outlive its worker's lease"),
-    ("worker.step_deadline", "how long the steps under one lease may take; shorter than the lease"),
+    ("worker.due_query", "how often to look who is due although nothing was heard"),
+    ("worker.lease", "how long a lease runs"),
+    ("worker.request_bound", "how long a request may outlive its driver's lease"),
+    ("worker.step_deadline", "how long the steps under one lease may take; shorter than it"),
     ("worker.steps_max", "the most steps at a time"),
 ];
 
@@ -102,9 +88,9 @@ const MEANINGS: [(&str, &str); 61] = [
 pub fn document() -> String {
     let mut text = String::from(
         "# Configuration\n\n\
-         `usher up` and `usher serve` read a TOML file (`--config FILE`), then environment\n\
-         variables, then `--set KEY=VALUE`; later values win. Unknown keys and values out of\n\
-         bounds are refused at the start. `--dump-config` prints the effective values.\n\n\
+         `usher up` and `usher serve` read a TOML file (`--config FILE`), then variables, then\n\
+         `--set KEY=VALUE`; what comes later wins. A key that nobody knows and a figure out of\n\
+         its bounds are refused at the start. `--dump-config` prints what would be used.\n\n\
          | setting | default | variable | meaning |\n|---|---|---|---|\n",
     );
     for (key, default) in reference() {
