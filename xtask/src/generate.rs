@@ -173,7 +173,7 @@ fn diagram(table: &Table, phases: &[String]) -> String {
         _ = writeln!(text, "    {start} -- \"{}\" --> {end}", label(edge, reasons));
     }
     text.push_str(
-        "```\n\nEffects are bold, events italic, reasons plain. A rest that changes nothing is not \
+        "```\n\nEffects are bold, events italic, reasons plain. A row that only requeues is not \
          drawn; every row is listed below.\n",
     );
     text
