@@ -88,7 +88,7 @@ refusals! {
     usher_domain::credentials::UseRefusal,
     usher_domain::credentials::VerdictRefusal,
     usher_domain::fleet::refusal::Refusal,
-    usher_domain::idempotency::Refusal,
+    usher_domain::object::idempotency::Refusal,
     usher_domain::labels::TooManyLabels,
     usher_domain::object::enrolment::BadNonce,
     usher_domain::object::enrolment::BadPublicKey,

@@ -8,11 +8,11 @@ use usher_domain::broker::phase::Phase;
 use usher_domain::broker::reason::Reason;
 use usher_domain::broker::verdict::EffectKind;
 use usher_domain::catalog::lint::Finding;
-use usher_domain::idempotency;
 use usher_domain::object::enrolment::{Nonce, PublicKey, TokenText};
 use usher_domain::object::id::{
     CloudId, CredentialId, OperatorTokenId, PeerId, ProjectId, ProviderConfigId, ResourceId,
 };
+use usher_domain::object::idempotency;
 use usher_domain::object::manifest::SecretText;
 use usher_domain::object::provider::Provider;
 use usher_domain::object::slug::Slug;

@@ -17,7 +17,6 @@ pub mod clouds;
 pub mod credentials;
 pub mod direct;
 pub mod fleet;
-pub mod idempotency;
 pub mod labels;
 pub mod object;
 pub mod operators;

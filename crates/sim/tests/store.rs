@@ -11,8 +11,8 @@ use usher_domain::broker::ledger::{
     Batch, Command, ConfigWrite, Release, RememberedKey, ResourceWrite, Snapshot, Stay, WorkItem,
 };
 use usher_domain::broker::provider_config::ProviderConfig;
-use usher_domain::idempotency::{Key, Scope};
 use usher_domain::object::id::{ProviderConfigId, ResourceId};
+use usher_domain::object::idempotency::{Key, Scope};
 use usher_domain::peers::Peer;
 use usher_domain::tokens::{Outcome, Refusal, Request, Token};
 use usher_kernel::schedule::{Claim, Entry};

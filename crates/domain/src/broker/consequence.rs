@@ -1,11 +1,10 @@
 //! What the transaction that writes a resource writes besides, so that no store has to guess.
 
-use usher_kernel::{Generation, Timestamp};
+use usher_kernel::Timestamp;
 
 use super::aggregate::Resource;
 use super::event::Outcome;
 use super::phase::Phase;
-use crate::tokens::Token;
 
 /// What goes with a write of a resource, in the same transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,19 +32,6 @@ impl Consequences {
             bury: ended && after.fields().outcome == Some(Outcome::Removed),
         }
     }
-
-    /// The tokens of the resource that change with the write, as they are after it: the one of the
-    /// current generation starts its lifetime, and those that were not redeemed are revoked.
-    pub fn tokens(&self, tokens: &[Token], current: Generation, now: Timestamp) -> Vec<Token> {
-        let after = |token: &Token| {
-            let ready = self.substrate_ready_at.filter(|_| token.generation == current);
-            let started = ready.map_or_else(|| token.clone(), |at| token.ready(at));
-            let revoked = if self.revoke_tokens { started.revoke(now).ok() } else { None };
-            let after = revoked.unwrap_or(started);
-            (after != *token).then_some(after)
-        };
-        tokens.iter().filter_map(after).collect()
-    }
 }
 
 #[cfg(test)]
@@ -53,7 +39,6 @@ mod tests {
     use super::*;
     use crate::broker::facts::Tenure;
     use crate::broker::fixture::{NOW, START, leaving, resource};
-    use crate::tokens::{Issue, Lifetime, ServerKey};
 
     const NOTHING: Consequences = Consequences {
         revoke_tokens: false,
@@ -103,28 +88,6 @@ mod tests {
         assert_eq!(Consequences::of(&it, &removed), buried);
         assert_eq!(Consequences::of(&it, &it.abandoned(NOW)), expected);
         assert_eq!(Consequences::of(&removed, &removed), NOTHING);
-    }
-
-    #[test]
-    fn the_current_token_starts_its_lifetime_and_open_ones_are_revoked() {
-        let key = ServerKey::new([7; 32]).unwrap();
-        let it = resource(|_| ());
-        let issue = |generation| Issue {
-            resource: it.id(),
-            project: it.fields().project,
-            generation: Generation(generation),
-            lifetime: Lifetime::default(),
-        };
-        let [old, current] = [1, 2].map(|number| Token::issue(&key, issue(number), START));
-        let tokens = [old.revoke(START).unwrap(), current.clone()];
-        let after = |it: Consequences| it.tokens(&tokens, Generation(2), NOW);
-        assert_eq!(after(NOTHING), []);
-        let ready = Consequences { substrate_ready_at: Some(NOW), ..NOTHING };
-        assert_eq!(after(ready), [current.ready(NOW)], "only the current one");
-        let revoking = Consequences { revoke_tokens: true, ..NOTHING };
-        assert_eq!(after(revoking), [current.revoke(NOW).unwrap()], "only what is open");
-        let both = Consequences { revoke_tokens: true, ..ready };
-        assert_eq!(after(both), [current.ready(NOW).revoke(NOW).unwrap()]);
     }
 
     /// Red by: a token that stays live because its resource was never in teardown.

@@ -11,8 +11,8 @@ use super::aggregate::Resource;
 use super::event::Event;
 use super::ports::Views;
 use super::provider_config::ProviderConfig;
-use crate::idempotency;
 use crate::object::id::{ProviderConfigId, ResourceId};
+use crate::object::idempotency;
 
 /// An item of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

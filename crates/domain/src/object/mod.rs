@@ -4,6 +4,7 @@ pub mod authority;
 pub mod closed;
 pub mod enrolment;
 pub mod id;
+pub mod idempotency;
 pub mod kv;
 pub mod label;
 pub mod manifest;

@@ -84,39 +84,3 @@ macro_rules! reasons {
 }
 
 pub(crate) use reasons;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::broker::{provider_config, tombstone};
-    use crate::usage::stray;
-    use crate::{broker, direct, fleet, usage};
-
-    /// The reasons of a context with their pages.
-    macro_rules! pages {
-        ($($name:ty),+) => {
-            [$(<$name>::ALL.iter().map(|it| (it.as_str(), it.page())).collect(),)+]
-        };
-    }
-
-    // Requirement: T-35
-    #[test]
-    fn every_reason_has_a_page_that_says_what_to_do() {
-        let contexts: [Vec<(&str, Page)>; 7] = pages![
-            broker::reason::Reason,
-            provider_config::Reason,
-            tombstone::Reason,
-            usage::reason::Reason,
-            stray::Reason,
-            direct::reason::Reason,
-            fleet::reason::Reason
-        ];
-        for (reason, page) in contexts.into_iter().flatten() {
-            assert!(!page.sentence.is_empty(), "{reason}");
-            assert!(page.severity == Severity::Info || page.advice.is_some(), "{reason}");
-            for text in page.advice.iter().flat_map(|it| [it.cause, it.remedy]) {
-                assert!(!text.is_empty() && !text.ends_with('.'), "{reason}: {text}");
-            }
-        }
-    }
-}

@@ -297,11 +297,7 @@ mod tests {
                 "usage_uses_itself",
                 "object \"x\" cannot use itself",
             ),
-            (
-                Refusal::Circle { circle: x() },
-                "usage_circle",
-                "usage would close the cycle x",
-            ),
+            (Refusal::Circle { circle: x() }, "usage_circle", "usage would close the cycle x"),
             (Refusal::InUse { object: x() }, "in_use", "cannot delete \"x\": it is in use"),
             (
                 Refusal::NamespaceInUse { namespace: x() },

@@ -10,8 +10,8 @@ use usher_api::views::{
 use usher_domain::audit::Action;
 use usher_domain::broker::accept::{self, Minted, Provision};
 use usher_domain::broker::refusal::Refusal;
-use usher_domain::idempotency::{self, Scope, Verdict};
 use usher_domain::object::id::{ProviderConfigId, ResourceId, TenancyId};
+use usher_domain::object::idempotency::{self, Scope, Verdict};
 use usher_store::{Acceptance, Command, Error, RememberedKey, ResourceFilter, Snapshot};
 use uuid::Uuid;
 

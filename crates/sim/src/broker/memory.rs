@@ -11,8 +11,8 @@ use usher_domain::broker::ledger::{
     Snapshot, WorkItem,
 };
 use usher_domain::broker::provider_config::ProviderConfig;
-use usher_domain::idempotency::{Key, Scope, Used};
 use usher_domain::object::id::{ProviderConfigId, ResourceId};
+use usher_domain::object::idempotency::{Key, Scope, Used};
 use usher_domain::peers::Peer;
 use usher_domain::tokens::{Outcome, Request, Token};
 use usher_kernel::schedule::{Claim, Entry, Jitter};

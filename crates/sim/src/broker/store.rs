@@ -15,7 +15,7 @@ use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config::ProviderConfig;
 use usher_domain::object::authority::Pin;
 use usher_domain::object::id::{ResourceId, TokenId};
-use usher_domain::tokens::Token;
+use usher_domain::tokens::{ResourceChange, Token};
 use usher_kernel::schedule::{Claim, Entry};
 use usher_kernel::{Book, Generation, Record, Row, Timestamp, Trouble, Version, Wake};
 
@@ -379,7 +379,11 @@ impl Store {
         let current = self.resources[index].record.state.generation();
         let mine = self.tokens.values().filter(|it| it.resource == index);
         let tokens: Vec<Token> = mine.map(|it| it.token.clone()).collect();
-        for token in consequences.tokens(&tokens, current, now) {
+        let change = ResourceChange {
+            ready: consequences.substrate_ready_at.map(|at| (current, at)),
+            torn_down: consequences.revoke_tokens,
+        };
+        for token in change.apply(&tokens, now) {
             self.tokens.insert(token.id, TokenRow { resource: index, token });
         }
         if consequences.part_provider_config {

@@ -12,10 +12,10 @@ use usher_domain::broker::ledger::{
     Batch, Command, ConfigWrite, Release, RememberedKey, ResourceWrite, Snapshot, WorkItem,
 };
 use usher_domain::broker::provider_config::ProviderConfig;
-use usher_domain::idempotency;
 use usher_domain::object::id::{
     BlueprintVersionId, CredentialId, InstallationId, ProjectId, ProviderConfigId, ResourceId,
 };
+use usher_domain::object::idempotency;
 use usher_domain::peers::Peer;
 use usher_domain::tokens::{Outcome, Request, Token};
 use usher_kernel::schedule::{Claim, Entry};

@@ -10,7 +10,7 @@ use usher_domain::broker::event::{Event, EventType, Outcome};
 use usher_domain::broker::ledger::{Command, Held, RememberedKey, WorkItem};
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config;
-use usher_domain::idempotency;
+use usher_domain::object::idempotency;
 use usher_domain::tokens;
 use usher_kernel::{Generation, Standing, Trouble, Version, Wake};
 

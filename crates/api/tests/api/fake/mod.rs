@@ -14,12 +14,12 @@ use usher_api::ports::{Answer, Failure, Ports};
 use usher_api::views::{Caller, Check, LogEntry, Page, Paging, ResourceView, Subject};
 use usher_domain::blueprint::{CompositeType, InjectionStrategy, MeshRole, ParameterValues};
 use usher_domain::broker::aggregate::{Declared, Pinned, Resource};
-use usher_domain::idempotency::Digest;
 use usher_domain::object::enrolment::KeyId;
 use usher_domain::object::id::{
     BlueprintVersionId, CredentialId, EventId, InstallationId, OperatorTokenId, PeerId, ProjectId,
     ProviderConfigId, ResourceId, TenancyId,
 };
+use usher_domain::object::idempotency::Digest;
 use usher_domain::object::label::Labels;
 use usher_domain::object::manifest::SecretText;
 use usher_domain::object::name;

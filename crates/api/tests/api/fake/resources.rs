@@ -15,8 +15,8 @@ use usher_api::views::{
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::reason::Reason;
 use usher_domain::broker::refusal::Refusal as Broker;
-use usher_domain::idempotency;
 use usher_domain::object::id::{PeerId, ProjectId, ResourceId};
+use usher_domain::object::idempotency;
 use usher_domain::object::manifest::SecretText;
 use usher_domain::peers::{Liveness, Peer, Registration as Registered, Stage};
 use usher_domain::tokens;

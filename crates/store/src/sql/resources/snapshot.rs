@@ -8,10 +8,10 @@ use usher_domain::broker::ports::{
     AssignmentView, BlueprintView, CloudView, CredentialView, Denied, Views,
 };
 use usher_domain::credentials::{Assignment, AssignmentState, Credential, may_use};
-use usher_domain::idempotency;
 use usher_domain::object::id::{
     BlueprintVersionId, CloudId, CredentialId, ProjectId, ProviderConfigId,
 };
+use usher_domain::object::idempotency;
 use usher_domain::object::kv::KvCoordinates;
 use usher_domain::object::name;
 use usher_domain::object::provider::Provider;

@@ -2,6 +2,7 @@
 
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::consequence::Consequences;
+use usher_domain::tokens::ResourceChange;
 
 use super::super::{Conn, Db};
 use super::of_resource;
@@ -16,7 +17,11 @@ pub(crate) async fn with_write(
     after: &Resource,
 ) -> Result<(), Error> {
     let tokens = of_resource(conn, after.id()).await?;
-    for token in side_writes.tokens(&tokens, after.generation(), after.fields().updated_at) {
+    let change = ResourceChange {
+        ready: side_writes.substrate_ready_at.map(|at| (after.generation(), at)),
+        torn_down: side_writes.revoke_tokens,
+    };
+    for token in change.apply(&tokens, after.fields().updated_at) {
         sqlx::query::<Db>("UPDATE tokens SET first_ready_at = $2, revoked_at = $3 WHERE id = $1")
             .bind(token.id.as_uuid())
             .bind(Time::some(token.first_ready_at))
