@@ -18,13 +18,13 @@ closed_set! {
         ResourceRetry = "resource.retry",
         /// A new generation was asked for.
         ResourceReplace = "resource.replace",
-        /// A resource was given up.
+        /// A resource was abandoned.
         ResourceAbandon = "resource.abandon",
-        /// What was given up was taken back to be torn down.
+        /// An abandoned resource was reaped.
         ResourceReap = "resource.reap",
         /// A peer was deregistered without waiting.
         PeerForce = "peer.force",
-        /// A rail was opened.
+        /// A mass-deletion guard was reset.
         RailOpen = "rail.open",
         /// A project was made.
         ProjectCreate = "project.create",

@@ -30,7 +30,7 @@ pub struct Peer {
     pub registration: Registration,
     /// When.
     pub registered_at: Timestamp,
-    /// How far it is on its way out.
+    /// Its drain stage.
     pub stage: Stage,
     /// Who ordered that no peer be waited for.
     pub forced: Option<Forced>,
@@ -53,7 +53,7 @@ pub struct Registration {
     pub public_key: PublicKey,
 }
 
-/// How far a peer is on its way out.
+/// The drain stage of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
     /// It is in.
@@ -152,7 +152,7 @@ pub enum Refusal {
     /// Another agent used the same nonce.
     #[error("the nonce was used with another key")]
     NonceCollision,
-    /// The peer is on its way out.
+    /// The peer is being drained.
     #[error("the node is leaving")]
     Leaving,
 }
@@ -335,7 +335,7 @@ impl Peer {
     }
 }
 
-/// Whether a peer is heard.
+/// The liveness of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Liveness {
@@ -343,7 +343,7 @@ pub enum Liveness {
     Live,
     /// It was, and is no more.
     Lost,
-    /// It was not heard since this process began to listen.
+    /// No heartbeat since this process started.
     Unknown,
 }
 
@@ -374,7 +374,7 @@ impl Default for Heartbeat {
 }
 
 impl Heartbeat {
-    /// Whether a peer lives, by when it was last heard since this process began to listen.
+    /// Whether a peer lives, by its last heartbeat since this process started.
     pub fn liveness(&self, last_heard: Option<Timestamp>, now: Timestamp) -> Liveness {
         let Some(heard) = last_heard else { return Liveness::Unknown };
         if now.since(heard) >= self.interval.saturating_mul(self.missed_max) {

@@ -126,7 +126,7 @@ pub struct SinkUrl(String);
 /// Why a sink cannot be one.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// The URL is none that can be used.
+    /// The URL is not usable.
     #[error("sink URL \"{text}\" is not http(s)://host[:port][/path]")]
     Url {
         /// The offending text, shortened.
@@ -138,7 +138,7 @@ pub enum Refusal {
         /// The offending text, shortened.
         text: String,
     },
-    /// The place of the secret is none.
+    /// The secret reference is invalid.
     #[error("\"{text}\" is neither an environment variable nor an absolute path")]
     SecretName {
         /// The offending text, shortened.

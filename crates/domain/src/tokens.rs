@@ -393,7 +393,7 @@ impl Token {
         now >= self.expires_at()
     }
 
-    /// Whether anybody could still redeem it; if not, the token is gone.
+    /// Whether it can still be redeemed; if not, the token is gone.
     pub fn is_redeemable(&self, resource: ResourceView, now: Timestamp) -> bool {
         self.consumed.is_none()
             && self.revoked_at.is_none()

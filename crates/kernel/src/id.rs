@@ -25,7 +25,7 @@ impl Version {
 pub struct Generation(pub u32);
 
 impl Generation {
-    /// The generation every life is accepted with.
+    /// The generation every resource is accepted with.
     pub const FIRST: Self = Self(1);
 
     /// The generation after this one.

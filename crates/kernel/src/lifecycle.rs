@@ -15,7 +15,7 @@ pub trait Lifecycle {
     type Observed;
     /// A verb that may be repeated.
     type Effect;
-    /// What is told when a crossing is committed.
+    /// The event of a committed transition.
     type Event;
     /// Why this decision and no other, from a closed set.
     type Reason: Copy + PartialEq;
@@ -40,7 +40,7 @@ pub struct Record<S> {
     pub book: Book,
 }
 
-/// What to do next, in full: the driver has no choices left to make.
+/// What to do next, in full: the worker has no choices left to make.
 pub struct Decision<L: Lifecycle + ?Sized> {
     /// The row as it shall be.
     pub next: L::State,
@@ -56,7 +56,7 @@ pub struct Decision<L: Lifecycle + ?Sized> {
     pub reason: L::Reason,
 }
 
-/// When a life wants to be looked at again. A change outside always wakes it earlier.
+/// When an item is requeued. An external change always wakes it earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
     /// At once: this step only recorded what the next one needs.
@@ -65,7 +65,7 @@ pub enum Wake {
     At(Timestamp),
     /// Only when something changed: a rest without a timer.
     OnChange,
-    /// The life is over.
+    /// It is finished.
     Never,
 }
 

@@ -1,13 +1,13 @@
-//! The due-queue's rules: who may work on a life, and when.
+//! The due-queue's rules: which worker may work on an item, and when.
 //!
 //! Pure functions on one entry; a store keeps entries and runs these rules, or their SQL twin.
 //!
 //! **Invariants**
 //! - A lease is never given while another one runs.
-//! - A wake-up during a step makes the life due again, whatever the step decided; only a life that
+//! - A wake-up during a step makes the item due again, whatever the step decided; only an item that
 //!   is parked waits for a person.
-//! - Attempts are counted at the claim, so that a life which kills its driver backs off too.
-//! - A driver that was overtaken changes nothing.
+//! - Attempts are counted at the claim, so that an item which kills its worker backs off too.
+//! - A worker with an old fence changes nothing.
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ use crate::lifecycle::Wake;
 use crate::time::Timestamp;
 use crate::trouble::{Retry, Trouble};
 
-/// One life in the due-queue.
+/// One item of the due-queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// When to look next; `None` is a rest without a timer.
     pub due: Option<Timestamp>,
     /// Until when a worker holds it.
     pub lease_until: Option<Timestamp>,
-    /// When the last lease ended that was not given back, or was in trouble: its worker's last
+    /// When the last lease ended that was not released, or ended in a failure: its worker's last
     /// request may still arrive.
     pub unreturned_until: Option<Timestamp>,
     /// The fence of the newest claim.
@@ -38,7 +38,7 @@ pub struct Entry {
     pub parked: bool,
 }
 
-/// What a driver holds while it works.
+/// What a worker holds while it works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The fence of this claim.
@@ -77,7 +77,7 @@ impl Default for Pace {
 pub struct Jitter(pub u32);
 
 impl Entry {
-    /// A new life, due at once.
+    /// A new item, due at once.
     pub const fn new(now: Timestamp) -> Self {
         Self {
             due: Some(now),
@@ -95,15 +95,15 @@ impl Entry {
         self.lease_until.is_some_and(|until| now < until)
     }
 
-    /// Until when a worker holds it, or held it and did not give it back in peace.
+    /// Until when a worker holds it, or held it and did not release it cleanly.
     pub fn heard_until(&self) -> Option<Timestamp> {
         self.lease_until.max(self.unreturned_until)
     }
 
     /// Takes the lease if the record is due and no worker holds it.
     ///
-    /// Until it is given back, the life is due again only when the lease has ended and its back-off
-    /// has passed: a life that kills its drivers backs off too.
+    /// Until it is released, the item is due again only when the lease has ended and its back-off
+    /// has passed: an item that kills its workers backs off too.
     pub fn claim(&mut self, pace: &Pace, jitter: Jitter, now: Timestamp) -> Option<Claim> {
         let due = self.due.is_some_and(|due| due <= now);
         if self.parked || !due || self.is_leased(now) {
@@ -159,7 +159,7 @@ impl Entry {
         self.due = Some(if woken { now } else { now.after(pause) });
     }
 
-    /// Ends a lease whose holder is known to be gone. It was not given back in peace, and the
+    /// Ends a lease whose holder is known to be gone. It was not released cleanly, and the
     /// back-off of its claim stays.
     pub fn end_lease(&mut self, now: Timestamp) {
         let Some(until) = self.lease_until.filter(|until| now < *until) else { return };
@@ -167,13 +167,13 @@ impl Entry {
         self.due = self.due.map(|due| if due < until { due } else { now.after(due.since(until)) });
     }
 
-    /// Makes the life due now; also while a worker holds it.
+    /// Makes the item due now, also while a worker holds it.
     pub fn wake(&mut self, now: Timestamp) {
         self.wake_seq += 1;
         self.due = Some(self.due.map_or(now, |due| due.min(now)));
     }
 
-    /// Lets a parked life go on, by command.
+    /// Unparks an item, by command.
     pub fn unpark(&mut self, now: Timestamp) {
         self.parked = false;
         self.wake(now);

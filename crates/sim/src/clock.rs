@@ -10,7 +10,7 @@ pub type Tick = i64;
 
 /// How long a lease runs.
 pub const LEASE: Tick = 40;
-/// How long a request may outlive its driver's lease.
+/// How long a request may outlive its worker's lease.
 pub const REQUEST_BOUND: Tick = 10;
 /// How long a well-behaved driver works on one step.
 pub const STEP_DEADLINE: Tick = 25;

@@ -5,9 +5,9 @@ use crate::words::{Words as _, words};
 words! {
     /// What can strike a verb.
     Strike {
-        /// The driver dies before the verb.
+        /// The worker dies before the verb.
         CrashBefore = "crash before",
-        /// The driver dies after the verb and before the commit.
+        /// The worker dies after the verb and before the commit.
         CrashAfter = "crash after",
         /// The verb is done and its answer is lost.
         AnswerLost = "answer lost",

@@ -34,7 +34,7 @@ pub struct Provision {
 /// What is minted or set where randomness and settings are allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Minted {
-    /// The new life.
+    /// The new resource.
     pub resource: ResourceId,
     /// The tenancy resource behind it.
     pub tenancy: TenancyId,
@@ -57,7 +57,7 @@ pub struct Accepted {
     pub resource: Resource,
     /// The names its first generation will use.
     pub rows: Vec<Row>,
-    /// What is told.
+    /// Its event.
     pub event: Event,
     /// The ProviderConfig's row with this first user, where there was none; otherwise the one that
     /// there is gets one more.

@@ -1,4 +1,4 @@
-//! The verbs of a resource's life, with the names they use. None carries a secret.
+//! The effects of a resource, with the names they use. None carries a secret.
 
 use usher_kernel::{Generation, Name, Uid};
 

@@ -1,4 +1,4 @@
-//! What is told about a resource: one event per crossing, in the commit of that crossing.
+//! The events of a resource: one per transition, in the commit of that transition.
 
 use serde::{Deserialize, Serialize};
 
@@ -44,7 +44,7 @@ pub enum Event {
     },
     /// Deletion was accepted.
     Deleting,
-    /// Nothing is left, or it was given up.
+    /// Nothing is left, or it was abandoned.
     Deleted {
         /// Which of the two.
         outcome: Outcome,

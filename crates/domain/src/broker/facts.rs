@@ -72,7 +72,7 @@ closed_set! {
 closed_set! {
     /// How far the row is from being allowed to end.
     "closing" Finalization {
-        /// A driver that was at work when leaving began may still be heard: absence does not count.
+        /// A request from before the teardown may still arrive: absence does not count.
         Quiet = "Quiet",
         /// Some identity row is still open.
         Open = "Open",
@@ -102,7 +102,7 @@ closed_set! {
         Unrecorded = "Unrecorded",
         /// Ours and recorded.
         Ours = "Ours",
-        /// Ours and on its way out.
+        /// Ours and being deleted.
         Leaving = "Leaving",
         /// A foreign object has its name.
         Foreign = "Foreign",
@@ -118,9 +118,9 @@ closed_set! {
         None = "None",
         /// Issued: redeemable or already redeemed.
         Issued = "Issued",
-        /// It ran out before anybody redeemed it.
+        /// It ran out before it was redeemed.
         Expired = "Expired",
-        /// It was revoked before anybody redeemed it.
+        /// It was revoked before it was redeemed.
         Revoked = "Revoked",
     }
 }
@@ -148,7 +148,7 @@ closed_set! {
         Drifted = "Drifted",
         /// Ours, with the deliberate mark of terminal failure.
         Failed = "Failed",
-        /// Ours and on its way out.
+        /// Ours and being deleted.
         Deleting = "Deleting",
         /// Ours by proof, but not the one that was recorded.
         Replaced = "Replaced",
@@ -182,7 +182,7 @@ closed_set! {
         None = "None",
         /// Registered.
         Live = "Live",
-        /// Registered, and not heard for too long.
+        /// Registered, without a heartbeat for too long.
         Lost = "Lost",
         /// It was registered and has been deregistered.
         Left = "Left",

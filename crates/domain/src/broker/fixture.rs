@@ -26,7 +26,7 @@ use crate::object::name;
 pub(super) const START: Timestamp = Timestamp::from_millis(1_000);
 /// The present.
 pub(super) const NOW: Timestamp = Timestamp::from_millis(60_000);
-/// The generation every life begins with, and the one after it.
+/// The generation every resource begins with, and the one after it.
 pub(super) const G1: Generation = Generation(1);
 pub(super) const G2: Generation = Generation(2);
 

@@ -180,14 +180,14 @@ pub enum Command {
     Deprovision,
     /// It shall be made again.
     Replace,
-    /// It shall be given up.
+    /// It shall be abandoned.
     Abandon {
         /// Who says so.
         by: String,
         /// Why.
         reason: String,
     },
-    /// What was given up shall be torn down after all.
+    /// What was abandoned shall be torn down after all.
     Reap {
         /// Who says so.
         by: String,

@@ -53,7 +53,7 @@ pub struct Object {
     pub life: Option<String>,
     /// The uid of its owner.
     pub owner: Option<Uid>,
-    /// Whether it is on its way out.
+    /// Whether it is being deleted.
     pub deleting: bool,
 }
 
@@ -134,9 +134,9 @@ pub struct Peer {
 /// How a peer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerState {
-    /// Registered, heard or not heard since a restart.
+    /// Registered: live, or unknown since a restart.
     Registered,
-    /// Registered and not heard for too long.
+    /// Registered, without a heartbeat for too long.
     Lost,
     /// Deregistered, its key revoked.
     Deregistered,

@@ -134,7 +134,7 @@ fn after_substrate(row: RowFacts, seen: Facts) -> TeardownStep {
     }
     match seen.anchor {
         Anchor::Unknown => unknown(seen.visibility),
-        // One that is on its way out is held by our finalizer: the same verb lets it go.
+        // One that is being deleted is held by our finalizer: the same verb lets it go.
         Anchor::Ours | Anchor::Unrecorded | Anchor::Leaving => {
             TeardownStep::Do(EffectKind::DeleteAnchor, Reason::DeletingAnchor)
         }

@@ -85,13 +85,13 @@ pub enum Refusal {
         /// The phase.
         phase: String,
     },
-    /// A peer is live, so nothing may be given up.
+    /// A peer is live, so nothing may be abandoned.
     #[error("cannot abandon \"{what}\" while its node is registered")]
     PeerLive {
         /// The resource.
         what: String,
     },
-    /// Only what was given up can be taken back.
+    /// Only what was abandoned can be reaped.
     #[error("\"{what}\" was not abandoned and cannot be reaped")]
     NotAbandoned {
         /// The resource.

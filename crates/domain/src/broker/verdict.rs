@@ -9,7 +9,7 @@ use crate::object::closed::closed_set;
 pub type Verdict = usher_kernel::Verdict<EffectKind, Phase, RecordChange, EventKind, Reason>;
 
 closed_set! {
-    /// The verbs of a resource's life.
+    /// The effects of a resource.
     "effect" EffectKind {
         /// Create the anchor of the generation.
         CreateAnchor = "CreateAnchor",
@@ -29,7 +29,7 @@ closed_set! {
 }
 
 closed_set! {
-    /// The crossings that are told.
+    /// The transitions that emit an event.
     "event" EventKind {
         /// Into `Ready`.
         Ready = "Ready",

@@ -1,4 +1,4 @@
-//! The verbs of a direct resource's life, with the names they use. None carries a secret.
+//! The effects of a direct resource, with the names they use. None carries a secret.
 
 use super::aggregate::ObjectKey;
 use super::deleter::Precondition;

@@ -1,4 +1,4 @@
-//! What is told about a direct resource: one event per crossing, in the commit of that crossing.
+//! The events of a direct resource: one per transition, in the commit of that transition.
 
 use serde::{Deserialize, Serialize};
 

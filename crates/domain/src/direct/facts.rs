@@ -15,7 +15,7 @@ pub struct RowFacts {
     pub phase: Phase,
     /// What is recorded of the cloud object, this look included.
     pub identity: Identity,
-    /// Whether a driver from before may still be heard.
+    /// Whether an earlier request may still arrive.
     pub quiet: Quiet,
     /// Whether the cloud object was asked to go.
     pub asked: Asked,
@@ -71,7 +71,7 @@ closed_set! {
 }
 
 closed_set! {
-    /// Whether a driver from before the deletion may still be heard.
+    /// Whether a request from before the deletion may still arrive.
     "quiet" Quiet {
         /// It may: absence does not count.
         No = "No",
@@ -155,7 +155,7 @@ closed_set! {
         Invalid = "Invalid",
         /// One names an object that is not there.
         NotFound = "NotFound",
-        /// One names an object that is on its way out.
+        /// One names an object that is being deleted.
         Terminating = "Terminating",
         /// One names an object without an identity.
         NotReady = "NotReady",

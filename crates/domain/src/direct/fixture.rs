@@ -177,7 +177,7 @@ fn call(method: Method, path: &str, etag: Option<&str>) -> Call {
     Call { method, path: path.to_owned(), query, body: None }
 }
 
-/// A cloud that answers what it is told to.
+/// A cloud that answers as scripted.
 pub(super) struct CloudMembership {
     replies: RefCell<Vec<Reply>>,
     calls: RefCell<Vec<String>>,
@@ -204,7 +204,7 @@ impl Client for CloudMembership {
     }
 }
 
-/// A cluster that answers what it is told to.
+/// A cluster that answers as scripted.
 pub(super) struct Readings {
     reads: BTreeMap<String, Read>,
     asked: RefCell<Vec<String>>,

@@ -38,7 +38,7 @@ pub struct Look {
     pub by: String,
     /// When.
     pub at: Timestamp,
-    /// When the last lease ended that was not given back in peace.
+    /// When the last lease ended that was not released cleanly.
     pub heard_until: Option<Timestamp>,
     /// Whether the cluster is the pinned one.
     pub cluster: Authority,
@@ -72,7 +72,7 @@ pub struct Look {
 pub struct Object {
     /// Its uid.
     pub uid: Uid,
-    /// Whether it is on its way out.
+    /// Whether it is being deleted.
     pub deleting: bool,
     /// Its finalizers.
     pub finalizers: Vec<String>,

@@ -13,7 +13,7 @@ closed_set! {
         Ready = "Ready",
         /// Deletion was asked for.
         Deleting = "Deleting",
-        /// It was let go; sticky. What a late driver brings back is taken away for a while.
+        /// It was let go; sticky. What a late request creates is deleted for a while.
         Deleted = "Deleted",
     }
 }

@@ -314,7 +314,7 @@ fn step_aside(row: RowFacts, seen: Facts) -> Verdict {
     }
 }
 
-/// It ended: what a late driver brings back is taken away, for as long as one may be heard, and an
+/// It ended: what a late request creates is taken away, for as long as one may arrive, and an
 /// object that a restore brings back is let go.
 fn watch(row: RowFacts, seen: Facts) -> Verdict {
     if row.identity == Identity::Seen {

@@ -9,7 +9,7 @@ use crate::object::closed::closed_set;
 pub type Verdict = usher_kernel::Verdict<EffectKind, Phase, RecordChange, EventKind, Reason>;
 
 closed_set! {
-    /// The verbs of a direct resource's life.
+    /// The effects of a direct resource.
     "direct effect" EffectKind {
         /// Put our finalizer on the object.
         AddFinalizer = "AddFinalizer",
@@ -27,7 +27,7 @@ closed_set! {
 }
 
 closed_set! {
-    /// The crossings that are told.
+    /// The transitions that emit an event.
     "direct event" EventKind {
         /// Into `Ready`.
         Ready = "Ready",

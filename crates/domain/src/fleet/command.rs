@@ -15,7 +15,7 @@ use crate::object::id::ResourceId;
 pub struct Change {
     /// The row as it shall be.
     pub next: Machine,
-    /// What is told.
+    /// Its event.
     pub event: Option<Event>,
 }
 

@@ -218,7 +218,7 @@ fn live(mode: Mode, edge: usize, mishap: Mishap) -> Result<(), String> {
     }
     let stale = (shard.issuer.stamp(), shard.provider.show());
     if mishap == Mishap::Restart {
-        // The driver dies after the verb and before the commit; a new epoch takes over.
+        // The worker dies after the verb and before the commit; a new epoch takes over.
         let look = shard.look();
         let effect = shard.decide(&look).effect.ok_or("no verb")?;
         shard.provider.receive(&effect);

@@ -1,4 +1,4 @@
-//! The verbs of a machine's life. Each carries a token that was recorded before.
+//! The effects of a machine. Each carries a token that was recorded before.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

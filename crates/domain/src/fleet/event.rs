@@ -1,4 +1,4 @@
-//! What is told about a machine: one event per crossing, however it was learned.
+//! The events of a machine: one per transition, however it was learned.
 
 use serde::{Deserialize, Serialize};
 

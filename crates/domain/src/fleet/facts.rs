@@ -51,7 +51,7 @@ closed_set! {
     "order" Order {
         /// None is open.
         None = "None",
-        /// Its token is recorded; it may have been sent by a driver that died.
+        /// Its token is recorded; it may have been sent by a worker that died.
         Recorded = "Recorded",
         /// It was sent; what came of it was not seen yet.
         Sent = "Sent",

@@ -45,7 +45,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// How far the absences of such a list count. There is no rail once a person has opened it.
+    /// How far the absences of such a list count. There is no guard once an operator has reset it.
     pub fn credence(self, rail: Option<Rail>) -> Credence {
         let count = |many: usize| u32::try_from(many).unwrap_or(u32::MAX);
         // An empty answer of a provider that had machines is the commonest wrong one.
@@ -62,7 +62,7 @@ impl Counts {
 }
 
 /// Weighs a list. `whole` says that nothing was cut off and every record had an id; there is no
-/// rail once a person has opened it.
+/// guard once an operator has reset it.
 pub fn weigh(
     recorded: &BTreeSet<MachineId>,
     listed: &BTreeSet<MachineId>,

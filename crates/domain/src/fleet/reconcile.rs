@@ -66,7 +66,7 @@ pub fn as_recorded(
     rules(machine.facts(deadlines, now), Facts { restriction, report, binding })
 }
 
-/// Only a positive answer about this very machine ends it, and none behind the rail.
+/// Only a positive answer about this very machine ends it, and none with the guard tripped.
 fn absent(row: RowFacts, restriction: Restriction) -> Verdict {
     let hold = |reason| Verdict::wait(row.phase, Requeue::Poll, reason);
     match restriction {

@@ -20,7 +20,7 @@ pub struct RecordChange {
 }
 
 closed_set! {
-    /// The verbs of a machine's life.
+    /// The effects of a machine.
     "effect" EffectKind {
         /// Make its host.
         Create = "Create",
@@ -52,7 +52,7 @@ closed_set! {
 }
 
 closed_set! {
-    /// The crossings that are told.
+    /// The transitions that emit an event.
     "event" EventKind {
         /// Into another phase.
         Moved = "Moved",

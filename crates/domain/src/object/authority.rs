@@ -81,7 +81,7 @@ impl Default for Rail {
 }
 
 impl Rail {
-    /// Whether this many of so many, unasked, within the window, trip the rail.
+    /// Whether this many of so many, unasked, within the window, trip the guard.
     pub fn trips(&self, vanished: u32, present: u32) -> bool {
         let share = u64::from(vanished) * 100;
         vanished > self.count && share > u64::from(present) * u64::from(self.percent)

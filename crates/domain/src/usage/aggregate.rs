@@ -23,7 +23,7 @@ pub struct Usage {
     pub uid: Uid,
     /// When it was created.
     pub created_at: Timestamp,
-    /// Whether it is on its way out.
+    /// Whether it is being deleted.
     pub deleting: bool,
     /// Whether our finalizer holds it.
     pub finalizer: bool,

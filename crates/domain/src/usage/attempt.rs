@@ -93,7 +93,7 @@ pub enum Progress {
 closed_set! {
     /// What became of a recorded deletion.
     "attempt outcome" Outcome {
-        /// The object is gone or on its way out.
+        /// The object is gone or being deleted.
         Deleted = "Deleted",
         /// Another Usage that holds the object knows of it.
         HandedOver = "HandedOver",

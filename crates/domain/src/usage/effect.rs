@@ -1,4 +1,4 @@
-//! The verbs of a Usage's life, with the names they use.
+//! The effects of a Usage, with the names they use.
 //!
 //! A verb on the Usage itself insists on the revision at which the record was read.
 

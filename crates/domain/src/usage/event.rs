@@ -1,4 +1,4 @@
-//! What is told about a Usage: one event per crossing, in the commit of that crossing.
+//! The events of a Usage: one per transition, in the commit of that transition.
 
 use serde::{Deserialize, Serialize};
 use usher_kernel::Uid;

@@ -115,7 +115,7 @@ closed_set! {
         Allowed = "Allowed",
         /// It is marked and its deletion was refused.
         Proven = "Proven",
-        /// It is on its way out: no Usage can hold it.
+        /// It is being deleted: no Usage can hold it.
         Leaving = "Leaving",
         /// Unknown.
         Unknown = "Unknown",
@@ -131,7 +131,7 @@ closed_set! {
         Missing = "Missing",
         /// The user lives.
         Present = "Present",
-        /// The user is on its way out, and still there.
+        /// The user is being deleted, and still there.
         Leaving = "Leaving",
         /// The object that was the user is gone.
         Gone = "Gone",

@@ -61,7 +61,7 @@ pub struct Object {
     pub uid: Uid,
     /// Its mark: the value of the label.
     pub mark: Option<String>,
-    /// Whether it is on its way out.
+    /// Whether it is being deleted.
     pub deleting: bool,
     /// The uids of its owners, sorted.
     pub owners: Vec<Uid>,

@@ -40,7 +40,7 @@ pub fn rules(row: RowFacts, seen: Facts, attempt: Attempt) -> Verdict {
 ///
 /// A removed kind is as good as gone for a Usage that was asked to go: its objects went with it and
 /// no object with their uids can come back. For one that was not, it is a reason to wait. A Usage
-/// on its way out that our finalizer does not hold may vanish at any time and can hold nothing.
+/// being deleted that our finalizer does not hold may vanish at any time and can hold nothing.
 fn end_of_use(row: RowFacts, by: By) -> Option<(Phase, Reason)> {
     let asked = row.intent == Intent::Requested;
     if asked && row.finalizer == Finalizer::Off {
@@ -135,7 +135,7 @@ fn lack(seen: Facts) -> Reason {
     }
 }
 
-/// A Usage that waits for its user on its way out lets its owners go first: one of them may be
+/// A deleted Usage that waits for its user lets its owners go first: one of them may be
 /// what its user waits for.
 fn yielding(row: RowFacts) -> Option<Verdict> {
     let waits = row.intent == Intent::Requested && row.owners == Owners::Waiting;

@@ -23,7 +23,7 @@ pub struct Candidate {
     pub labels: BTreeMap<String, String>,
     /// The uid of its controller.
     pub controller: Option<Uid>,
-    /// Whether it is on its way out.
+    /// Whether it is being deleted.
     pub deleting: bool,
 }
 

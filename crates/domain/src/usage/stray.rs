@@ -1,4 +1,4 @@
-//! Marks that no Usage accounts for: what a late driver wrote, and what was left by a Usage that
+//! Marks that no Usage accounts for: what a late request wrote, and what was left by a Usage that
 //! was taken away by force.
 //!
 //! A tiny life beside the Usages: it looks at one marked object and takes the mark off if no Usage
@@ -55,7 +55,7 @@ closed_set! {
 }
 
 closed_set! {
-    /// The verb of this life.
+    /// The only effect.
     "stray effect" EffectKind {
         /// Take the mark off.
         Unmark = "Unmark",
@@ -129,7 +129,7 @@ pub struct Unmark {
     pub mark: String,
 }
 
-/// The life of a marked object, with its figures.
+/// The reconciler of a marked object, with its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Life {
     /// The longest rest while something is waited for.
@@ -160,7 +160,7 @@ pub fn fold(look: &Look) -> Observed {
     Observed { facts: Facts { visibility, mark, holders }, mark: value }
 }
 
-/// What the rules answer. Nothing is recorded or told of a mark.
+/// What the rules answer. Nothing is recorded of a mark, and no event emitted.
 pub type Verdict = usher_kernel::Verdict<EffectKind, (), Infallible, Infallible, Reason>;
 
 /// The verdict for one cell of the table.

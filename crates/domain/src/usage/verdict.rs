@@ -8,7 +8,7 @@ use crate::object::closed::closed_set;
 pub type Verdict = usher_kernel::Verdict<EffectKind, Phase, RecordChange, EventKind, Reason>;
 
 closed_set! {
-    /// The verbs of a Usage's life.
+    /// The effects of a Usage.
     "usage effect" EffectKind {
         /// Put our finalizer on the Usage.
         AddFinalizer = "AddFinalizer",
@@ -54,7 +54,7 @@ closed_set! {
 }
 
 closed_set! {
-    /// What is told.
+    /// Its event.
     "usage event" EventKind {
         /// Everything the Usage speaks of is protected.
         Protected = "Protected",

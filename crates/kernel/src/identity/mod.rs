@@ -10,7 +10,7 @@
 //! **Invariants**
 //! - `Unknown` changes nothing.
 //! - No answer changes a row that is gone or abandoned; what comes back is another row, and what
-//!   was given up is taken back by command only.
+//!   was abandoned is reopened by command only.
 //! - A foreign name is never deletable.
 
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ use crate::time::Timestamp;
 pub struct Name {
     /// What kind of thing it is: `Anchor`, `Token`, a Kubernetes `group/Kind`.
     pub kind: String,
-    /// Where it lives: a namespace, a cloud project, or empty.
+    /// Where it is: a namespace, a cloud project, or empty.
     pub place: String,
     /// What it is called there.
     pub name: String,
@@ -210,7 +210,7 @@ pub enum Unknown {
 /// How many settled rows that nothing needs any more a compacted book keeps.
 pub const SETTLED_KEPT: usize = 16;
 
-/// All identity rows of one life.
+/// All identity rows of one resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Book {
     rows: Vec<Row>,
@@ -291,7 +291,7 @@ impl Book {
         after
     }
 
-    /// Every open row given up, for the record of an abandoned life.
+    /// Every open row abandoned, for the record of an abandoned resource.
     pub fn abandon(&self, by: &str, why: &str, at: Timestamp) -> Vec<Row> {
         self.rows
             .iter()
@@ -300,7 +300,7 @@ impl Book {
             .collect()
     }
 
-    /// Every row that was given up taken back, for a record that is torn down after all.
+    /// Every abandoned row reopened, for a record that is torn down after all.
     pub fn adopt(&self, by: &str, why: &str, at: Timestamp) -> Vec<Row> {
         let given_up = self.rows.iter().filter(|row| row.standing == Standing::Abandoned);
         given_up

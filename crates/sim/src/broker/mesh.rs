@@ -351,7 +351,7 @@ impl Store {
         });
     }
 
-    /// Writes how far a peer is on its way out, and wakes its resource.
+    /// Writes the drain stage of a peer, and wakes its resource.
     pub(crate) fn move_peer(&mut self, i: usize, after: &peers::Peer, now: Timestamp) {
         let row = &mut self.peers[i];
         let before = std::mem::replace(&mut row.peer, after.clone());

@@ -68,7 +68,7 @@ pub struct Write<'a> {
     pub next: Resource,
     /// The identity rows that change with it.
     pub rows: &'a [Row],
-    /// What is told.
+    /// Its event.
     pub event: Option<Event>,
     /// The number the event was promised, if it was promised one before its commit.
     pub promised: Option<u64>,

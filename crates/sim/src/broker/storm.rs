@@ -227,7 +227,7 @@ impl State {
         }
     }
 
-    /// Whether so many disappearances of now trip the rail, together with those of late.
+    /// Whether so many disappearances of now trip the guard, together with those of late.
     fn trips(&self, more: usize) -> bool {
         let rail = Rail { count: 1, percent: 20 };
         let late = self.vanished.iter().filter(|at| self.base.tick - **at < 30).count();

@@ -104,7 +104,7 @@ impl Ties {
         Self { ties: vec![], rng }
     }
 
-    /// Whether a part is on its way out, or people have not done theirs yet.
+    /// Whether a part is being deleted, or people have not done theirs yet.
     pub fn is_restless(&self, worlds: &Worlds, tick: Tick) -> bool {
         if tick <= worlds.restored_at() + 2 * LEASE {
             return true;

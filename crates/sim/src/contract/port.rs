@@ -136,7 +136,7 @@ pub trait Port {
     /// Redeems a token.
     fn redeem(&mut self, request: &Request) -> Result<Outcome, No>;
 
-    /// Writes how far a peer is on its way out.
+    /// Writes the drain stage of a peer.
     fn move_peer(&mut self, before: &Peer, after: &Peer) -> Result<(), No>;
 
     /// Reads a resource with its identity rows.

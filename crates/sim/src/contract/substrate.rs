@@ -245,7 +245,7 @@ pub async fn a_lost_substrate_is_replaced(stage: &impl Stage) {
     walk(stage, "Deleted", |it| it.phase() == Phase::Deleted).await;
 }
 
-/// A tombstone takes away what a late driver brings back.
+/// A tombstone takes away what a late request creates.
 pub async fn a_tombstone_takes_away_what_came_back(stage: &impl Stage) {
     walk(stage, "Ready", |it| it.phase() == Phase::Ready).await;
     stage.retire().await;

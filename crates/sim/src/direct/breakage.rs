@@ -247,7 +247,7 @@ const fn is_unresolved(refs: Refs) -> bool {
     !matches!(refs, Refs::Unasked | Refs::Agrees | Refs::Differs)
 }
 
-/// Whether an object on its way out has a reference that does not resolve.
+/// Whether an object being deleted has a reference that does not resolve.
 fn is_open(record: &Record<Resource>, seen: &Observed) -> bool {
     let facts = &seen.facts;
     facts.object == ObjectFact::Leaving

@@ -91,7 +91,7 @@ impl State {
 
     fn add_finalizer(&mut self, object: u64) -> Result<(), Trouble> {
         let found = self.outside.object(object);
-        // The API server takes no new finalizer for what is on its way out.
+        // The API server takes no new finalizer for what is being deleted.
         if found.is_none_or(|it| it.deleting) {
             return Err(Trouble::Rejected { what: "the API server".to_owned() });
         }

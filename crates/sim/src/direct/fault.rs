@@ -35,7 +35,7 @@ crate::fault::faults! {
     ContainerDeleted = "container deleted",
     /// A parent object is deleted.
     ParentDeleted = "parent deleted",
-    /// A parent object is on its way out for a while.
+    /// A parent object is being deleted for a while.
     ParentTerminating = "parent terminating",
     /// A parent has no identity for a while.
     ParentNotReady = "parent not ready",

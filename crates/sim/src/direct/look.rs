@@ -156,7 +156,7 @@ impl State {
         let resolved = finished(resolve_identity(&reader, &declared, &[]));
         let wanted = Converging::of(&object.seen());
         let all = wanted.map(|it| finished(resolve_all(&reader, &declared, &it)));
-        // While it is wanted a parent on its way out does not lend its identity.
+        // While it is wanted a parent being deleted does not lend its identity.
         let bearing = all.as_ref().map_or(resolved.clone(), |all| match all {
             Err(Unresolved::Terminating) => Err(Unresolved::Terminating),
             Ok(_) | Err(_) => resolved,

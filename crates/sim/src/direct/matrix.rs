@@ -83,7 +83,7 @@ words! {
         Ready = "ready",
         /// It is not there.
         Absent = "absent",
-        /// It is on its way out.
+        /// It is being deleted.
         Terminating = "terminating",
         /// It has no identity.
         NotReady = "not ready",

@@ -23,7 +23,7 @@ pub struct Object {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Whether it is on its way out.
+    /// Whether it is being deleted.
     pub deleting: bool,
     /// Its finalizers.
     pub finalizers: Vec<String>,

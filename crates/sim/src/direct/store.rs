@@ -42,7 +42,7 @@ pub struct Write<'a> {
     pub next: Resource,
     /// The identity rows that change with it.
     pub rows: &'a [Row],
-    /// What is told.
+    /// Its event.
     pub event: Option<Event>,
     /// Why.
     pub reason: Reason,

@@ -107,7 +107,7 @@ pub struct Write<'a> {
     pub next: Machine,
     /// The identity rows that change with it.
     pub rows: &'a [Row],
-    /// What is told.
+    /// Its event.
     pub event: Option<Event>,
 }
 

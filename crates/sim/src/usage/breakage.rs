@@ -29,7 +29,7 @@ words! {
         LeavingIsGone = "leaving-user-is-gone",
         /// A replay goes by name alone.
         ReplayWithoutUid = "replay-without-uid",
-        /// A replay is repeated although its object is on its way out.
+        /// A replay is repeated although its object is being deleted.
         ReplayAgain = "replay-again",
         /// Our own verb takes a mark off although others hold, past admission.
         IgnoreOthers = "unmark-beside-others",
@@ -69,7 +69,7 @@ words! {
         SelectAnything = "select-anything",
         /// Another object under the name of a user is taken for it.
         AdoptOnce = "adopt-with-once",
-        /// A Usage on its way out holds nothing.
+        /// A Usage being deleted holds nothing.
         LeavingHoldsNothing = "leaving-usage-holds-nothing",
         /// The 404 of a rebuilt cluster is believed.
         TrustRebuilt = "trust-rebuilt-cluster",

@@ -46,7 +46,7 @@ words! {
         /// A recorded deletion is done, or is not wanted any more.
         // Requirement: G-7
         PromiseKept = "promise-kept",
-        /// A replay is not repeated once its object is seen to be on its way out.
+        /// A replay is not repeated once its object is seen to be in deletion.
         // Requirement: G-23
         ReplayOnce = "replay-once",
         /// No object is deleted by a replay but the one whose deletion was asked for.
@@ -132,7 +132,7 @@ impl State {
         let broken = self.log.promises.iter().find(|((usage, target), users)| {
             let usage = self.outside.by_uid(*usage);
             let wanted = usage.is_some_and(|it| it.deleting.is_none());
-            // A Usage on its way out that our finalizer does not hold can hold nothing.
+            // A Usage being deleted that our finalizer does not hold can hold nothing.
             let body = usage.and_then(|it| it.body.as_ref());
             let holds = wanted || body.is_some_and(|it| it.finalizer);
             let used = users.iter().any(|it| self.stands(*it));

@@ -73,7 +73,7 @@ impl State {
         self.write(uid, |it| it.owners = kept);
     }
 
-    /// What is on its way out goes when nothing holds it any more.
+    /// What is being deleted goes when nothing holds it any more.
     pub(crate) fn depart(&mut self) {
         let tick = self.base.tick;
         let gone: Vec<u64> = self
@@ -99,7 +99,7 @@ impl State {
         foreground && self.outside.objects.iter().any(|it| it.owners.iter().any(blocks))
     }
 
-    /// A namespace on its way out is emptied kind by kind; a denial stops its kind for this round.
+    /// A namespace being deleted is emptied kind by kind; a denial stops its kind for this round.
     pub(crate) fn empty_namespaces(&mut self) {
         let tick = self.base.tick;
         let due: Vec<String> =

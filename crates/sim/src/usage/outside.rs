@@ -44,11 +44,11 @@ pub struct Object {
     pub created: Tick,
     /// The revision of its last write.
     pub revision: u64,
-    /// Since when it is on its way out.
+    /// Since when it is being deleted.
     pub deleting: Option<Tick>,
     /// Whether it waits for those that block it.
     pub foreground: bool,
-    /// How long its own controller holds it on its way out.
+    /// How long its own controller delays its deletion.
     pub linger: Tick,
     /// What it says as a Usage.
     pub body: Option<Body>,
@@ -176,7 +176,7 @@ impl Outside {
         self.objects.iter().filter_map(Object::usage)
     }
 
-    /// Puts a new object in; nothing if its name is taken or its namespace is on its way out.
+    /// Puts a new object in; nothing if its name is taken or its namespace is being deleted.
     pub fn create(&mut self, object: Object) -> Option<u64> {
         let closing = self.closing.contains_key(&object.key.namespace);
         if closing || self.under(&object.key).is_some() {

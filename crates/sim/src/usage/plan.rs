@@ -109,7 +109,7 @@ pub struct Wanted {
     pub at: Option<Tick>,
     /// Whether the group owns it, and waits for it.
     pub owned: Option<bool>,
-    /// How long it stays on its way out.
+    /// How long its deletion takes.
     pub linger: Tick,
     /// When its deletion is asked for, and how.
     pub delete_at: Option<(Tick, Propagation)>,
@@ -216,7 +216,7 @@ impl Plan {
             EffectKind::Unmark => self.leave(phase, rng),
             EffectKind::Replay => {
                 self.deny(rng);
-                // A driver that is late finds what is still on its way out, or what was made again
+                // A driver that is late finds what is still being deleted, or what was made again
                 // under the name.
                 let linger = if rng.percent(80) { rng.between(40, 120) } else { 0 };
                 if linger == 0 {

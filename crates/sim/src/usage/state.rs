@@ -178,7 +178,7 @@ impl State {
         Ok(())
     }
 
-    /// An object is on its way out from now on.
+    /// An object is being deleted from now on.
     pub(crate) fn begin_departure(&mut self, number: u64, propagation: Propagation) {
         let tick = self.base.tick;
         let foreground = propagation == Propagation::Foreground;

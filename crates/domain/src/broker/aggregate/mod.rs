@@ -30,7 +30,7 @@ pub const KIND_PEER: &str = "Peer";
 /// from it by [`Resource::hydrate`] may be decided upon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fields {
-    /// The life.
+    /// Its id.
     pub id: ResourceId,
     /// What its people call it; unique in its project among the not deleted.
     pub name: String,
@@ -52,7 +52,7 @@ pub struct Fields {
     pub tenure: Tenure,
     /// When deletion was asked for; written once.
     pub deletion_requested_at: Option<Timestamp>,
-    /// Until when absence does not count, because a driver may still be heard.
+    /// Until when absence does not count, because a late request may still arrive.
     pub quiet_until: Option<Timestamp>,
     /// When the substrate of this generation was first ready; starts the token's lifetime.
     pub substrate_ready_at: Option<Timestamp>,
@@ -69,7 +69,7 @@ pub struct Fields {
 /// What was read from the siblings once, so that teardown needs none of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pinned {
-    /// The installation that owns whatever this life creates.
+    /// The installation that owns whatever it creates.
     pub installation: InstallationId,
     /// The world the substrate lives in.
     pub world: String,
@@ -98,7 +98,7 @@ pub struct Pinned {
 /// What a declaration fixes for the whole life.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declared {
-    /// The life.
+    /// Its id.
     pub id: ResourceId,
     /// What its people call it.
     pub name: String,
@@ -164,7 +164,7 @@ impl Resource {
         &self.fields
     }
 
-    /// The life.
+    /// Its id.
     pub const fn id(&self) -> ResourceId {
         self.fields.id
     }
@@ -207,7 +207,7 @@ impl Resource {
         self.fields.generation == generation && !self.is_tearing_down()
     }
 
-    /// The row as its next driver takes it: a driver that has given its lease back in peace since
+    /// The row as its next worker takes it: a worker that has released its lease cleanly since
     /// the leaving began is not waited for any more.
     #[must_use]
     pub fn quieted(&self, outstanding: &Outstanding, now: Timestamp) -> Self {
@@ -216,7 +216,7 @@ impl Resource {
         next
     }
 
-    /// Whether absence counts: no driver from before the leaving began can still be heard.
+    /// Whether absence counts: no request from before the leaving began can still arrive.
     pub fn is_quiet(&self, now: Timestamp) -> bool {
         self.fields.quiet_until.is_none_or(|until| until <= now)
     }
@@ -290,7 +290,7 @@ impl Resource {
         next.touched(self, now)
     }
 
-    /// The row after it was given up.
+    /// The row after it was abandoned.
     pub(super) fn abandoned(&self, now: Timestamp) -> Self {
         let mut next = self.clone();
         next.fields.phase = Phase::Deleted;

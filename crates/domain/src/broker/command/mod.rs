@@ -17,16 +17,16 @@ pub struct Change {
     pub next: Resource,
     /// The identity rows that change with it.
     pub rows: Vec<Row>,
-    /// What is told.
+    /// Its event.
     pub event: Option<Event>,
 }
 
-/// What is outstanding when a command takes the resource out of its drivers' hands.
+/// What is outstanding when a command takes the resource out of its workers' hands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outstanding {
-    /// When the last lease ends, or ended, that was not given back.
+    /// When the last lease ends, or ended, that was not released.
     pub heard_until: Option<Timestamp>,
-    /// How long a request may outlive its driver's lease.
+    /// How long a request may outlive its worker's lease.
     pub request_bound: Duration,
 }
 
@@ -38,7 +38,7 @@ impl Outstanding {
     }
 }
 
-/// Records the wish to delete. Allowed from every phase; asking again changes and tells nothing.
+/// Records the wish to delete. Allowed from every phase; a second request changes nothing.
 pub fn deprovision(resource: &Resource, outstanding: &Outstanding, now: Timestamp) -> Change {
     let next = resource.retired(outstanding.quiet_until(now), now);
     let event = (next != *resource).then_some(Event::Deleting);
@@ -89,7 +89,7 @@ pub fn abandon(
     Ok(Change { next: resource.abandoned(now), rows, event })
 }
 
-/// Takes back what was given up: its tombstone tears it down after all. Nothing is told again.
+/// Reaps what was abandoned: its tombstone tears it down after all. No event is emitted.
 pub fn reap(record: &Record<Resource>, by: &str, now: Timestamp) -> Result<Change, Refusal> {
     let resource = &record.state;
     if resource.fields().outcome != Some(Outcome::Abandoned) {

@@ -15,7 +15,7 @@ use super::reconcile::rules;
 use super::verdict::{EffectKind, EventKind, RecordChange, Verdict};
 use crate::object::name;
 
-/// The life of a provisioned resource, with its figures.
+/// The reconciler of a provisioned resource, with its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broker {
     /// The longest rest in a passing phase.

@@ -23,7 +23,7 @@ closed_set! {
 }
 
 closed_set! {
-    /// Whether anybody uses it.
+    /// Whether it has users.
     "users" Users {
         /// None.
         None = "None",
@@ -43,7 +43,7 @@ closed_set! {
         Present = "Present",
         /// Ours and recorded, but one is not as it should be rendered, or missing.
         Drifted = "Drifted",
-        /// Ours, and one is on its way out.
+        /// Ours, and one is being deleted.
         Deleting = "Deleting",
         /// A foreign object has a name of theirs; during teardown: and no other stands.
         Foreign = "Foreign",
@@ -53,7 +53,7 @@ closed_set! {
 }
 
 closed_set! {
-    /// The verbs of a ProviderConfig's life.
+    /// The effects of a ProviderConfig.
     "verb" VerbKind {
         /// Create the anchor of the generation.
         CreateAnchor = "CreateAnchor",
@@ -71,7 +71,7 @@ closed_set! {
 pub struct RowFacts {
     /// Where it is.
     pub phase: Phase,
-    /// Whether anybody uses it.
+    /// Whether it has users.
     pub users: Users,
     /// How far the row is from being allowed to end.
     pub closing: Finalization,
@@ -97,5 +97,5 @@ pub enum RecordChange {
     NextGeneration,
 }
 
-/// What the rules answer: everything but the names. Nothing is told of a ProviderConfig.
+/// What the rules answer: everything but the names. There are no events of a ProviderConfig.
 pub type Verdict = usher_kernel::Verdict<VerbKind, Phase, RecordChange, Infallible, Reason>;

@@ -13,7 +13,7 @@ use super::reconcile::rules;
 use crate::broker::facts::Finalization;
 use crate::broker::render::anchor::is_anchor;
 
-/// The life of a ProviderConfig, with its figures.
+/// The reconciler of a ProviderConfig, with its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Life {
     /// The longest rest in a passing phase.

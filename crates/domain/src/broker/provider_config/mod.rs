@@ -1,6 +1,6 @@
 //! The ProviderConfig's own life: one counted row per world, namespace and credential.
 //!
-//! It is there while anybody uses it and goes last. Users are counted in the transactions that
+//! It exists while it has users and goes last. Users are counted in the transactions that
 //! accept and delete resources; at zero the row first *commits* that it is leaving, and only then
 //! asks the object to go, so that no resource accepted in between refers to something that
 //! vanishes.
@@ -47,7 +47,7 @@ pub const KIND_SECRET: &str = "Secret";
 /// The row of one ProviderConfig.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProviderConfig {
-    /// The life.
+    /// Its id.
     pub id: ProviderConfigId,
     /// The installation that owns it.
     pub installation: InstallationId,
@@ -67,7 +67,7 @@ pub struct ProviderConfig {
     pub phase: Phase,
     /// The generation.
     pub generation: Generation,
-    /// Until when a driver from before the last user left may be heard.
+    /// Until when a request from before the last user left may arrive.
     pub quiet_until: Option<Timestamp>,
 }
 
@@ -131,8 +131,8 @@ impl ProviderConfig {
         Self { users: self.users.saturating_add(1), ..self.clone() }
     }
 
-    /// One user less, in the transaction that tells it deleted. With the last one the quiet time
-    /// begins: `outstanding` is what this row's own drivers may still do.
+    /// One user less, in the transaction that deletes it. With the last one the in-flight grace
+    /// begins: `outstanding` is what this row's own workers may still do.
     #[must_use]
     pub fn parted(&self, outstanding: &Outstanding, now: Timestamp) -> Self {
         let mut next = Self { users: self.users.saturating_sub(1), ..self.clone() };
@@ -148,7 +148,7 @@ impl ProviderConfig {
         (self.users == 0) != (before.users == 0)
     }
 
-    /// The row as its next driver takes it: a driver that has given its lease back in peace since
+    /// The row as its next worker takes it: a worker that has released its lease cleanly since
     /// the last user left is not waited for any more.
     #[must_use]
     pub fn quieted(&self, outstanding: &Outstanding, now: Timestamp) -> Self {
@@ -156,7 +156,7 @@ impl ProviderConfig {
         Self { quiet_until, ..self.clone() }
     }
 
-    /// Whether absence counts: no driver from before the last user left can still be heard.
+    /// Whether absence counts: no request from before the last user left can still arrive.
     pub fn is_quiet(&self, now: Timestamp) -> bool {
         self.quiet_until.is_none_or(|until| until <= now)
     }

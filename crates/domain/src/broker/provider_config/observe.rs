@@ -204,7 +204,7 @@ impl Judge<'_> {
 
 /// One fact for the ProviderConfig, the ExternalSecret and the Secret.
 ///
-/// During teardown whatever stands counts, and what is on its way out is waited for before the
+/// During teardown whatever stands counts, and what is being deleted is waited for before the
 /// next is asked. Otherwise both that are written must be there; the Secret is another controller's
 /// work and counts only where its name is taken.
 fn together([config, external_secret, secret]: [Object; 3], showing_out: bool) -> Object {

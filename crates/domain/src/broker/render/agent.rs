@@ -74,13 +74,13 @@ pub enum BadApiUrl {
         /// The offending text, shortened.
         text: String,
     },
-    /// The host is none.
+    /// Invalid host.
     #[error("API URL \"{text}\" has an invalid host")]
     Host {
         /// The offending text, shortened.
         text: String,
     },
-    /// The port is none.
+    /// Invalid port.
     #[error("API URL \"{text}\" has an invalid port")]
     Port {
         /// The offending text, shortened.
@@ -196,19 +196,19 @@ pub enum BadAgentImage {
         /// The offending text, shortened.
         text: String,
     },
-    /// The repository is none.
+    /// Invalid repository.
     #[error("agent image \"{text}\" has an invalid repository")]
     Repository {
         /// The offending text, shortened.
         text: String,
     },
-    /// The tag is none.
+    /// Invalid tag.
     #[error("agent image \"{text}\" has an invalid tag")]
     Tag {
         /// The offending text, shortened.
         text: String,
     },
-    /// The digest is none.
+    /// Invalid digest.
     #[error("agent image \"{text}\" has an invalid digest")]
     Digest {
         /// The offending text, shortened.

@@ -19,7 +19,7 @@ pub struct ProviderConfig<'a> {
     pub id: ProviderConfigId,
     /// Its generation.
     pub generation: Generation,
-    /// The life written on the objects.
+    /// The owner written on the objects.
     pub life: Life,
     /// Whose it is.
     pub provider: Provider,

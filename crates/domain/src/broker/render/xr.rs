@@ -18,7 +18,7 @@ pub struct Xr<'a> {
     pub resource: ResourceId,
     /// Its generation.
     pub generation: Generation,
-    /// The life written on the object.
+    /// The owner written on the object.
     pub life: Life,
     /// The pinned composite type.
     pub composite: &'a CompositeType,

@@ -1,4 +1,4 @@
-//! What is left of a deleted resource: it takes away what a late driver brings back.
+//! What is left of a deleted resource: it takes away what a late request creates.
 //!
 //! A second, tiny life beside the sticky, silent phase `Deleted`. It rests without a timer and is
 //! woken by a change of anything that carries the resource's label.
@@ -21,7 +21,7 @@ use super::verdict::EffectKind;
 
 pub use reason::Reason;
 
-/// The life of a tombstone, with its figures.
+/// The reconciler of a tombstone, with its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tombstone {
     /// How soon to look again at something that came back.
@@ -36,7 +36,7 @@ impl Default for Tombstone {
     }
 }
 
-/// What the rules answer: everything but the names. Nothing is told of a tombstone.
+/// What the rules answer: everything but the names. There are no events of a tombstone.
 pub type Verdict = usher_kernel::Verdict<EffectKind, (), Infallible, Infallible, Reason>;
 
 impl Reconciler for Tombstone {
@@ -57,7 +57,7 @@ impl Reconciler for Tombstone {
         seen: &Observed,
         _: Timestamp,
     ) -> Reconciled<Self> {
-        // What was given up is left alone until a person adopts it.
+        // What was abandoned is left alone until an operator adopts it.
         let given_up = record.state.fields().outcome == Some(Outcome::Abandoned);
         let verdict = if given_up { at_rest() } else { rules(seen.facts) };
         Reconciled { verdict, next: record.state.clone(), rows: vec![] }
@@ -90,7 +90,7 @@ impl Reconciler for Tombstone {
 
 impl Tombstone {
     /// Whether the tombstone may be put away: it was kept long enough and nothing came back that is
-    /// still on record as standing. What was given up is not looked after.
+    /// still on record as standing. What was abandoned is ignored.
     pub fn is_over(&self, record: &Record<Resource>, now: Timestamp) -> bool {
         let kept = now.since(record.state.fields().phase_since) >= self.keep;
         record.state.phase() == Phase::Deleted && kept && record.book.is_settled()
@@ -113,7 +113,7 @@ pub fn rules(seen: Facts) -> Verdict {
     }
     match seen.anchor {
         Anchor::Unknown => return unknown,
-        // One that is on its way out is held by our finalizer: the same verb lets it go.
+        // One that is being deleted is held by our finalizer: the same verb lets it go.
         Anchor::Ours | Anchor::Unrecorded | Anchor::Leaving => {
             return Verdict::act(EffectKind::DeleteAnchor, (), Reason::RemovingAnchor);
         }

@@ -1,4 +1,4 @@
-//! What is wrong with a blueprint before anybody declares from it.
+//! What is wrong with a blueprint before a resource is declared from it.
 //!
 //! A Composition is read as data. Only patch-and-transform is understood; whatever else composes is
 //! named as not checked, and what such a step may still do is never called wrong.

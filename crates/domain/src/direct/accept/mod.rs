@@ -20,16 +20,16 @@ pub struct Ground {
     pub installation: InstallationId,
     /// The kind in the identity ledger.
     pub kind: String,
-    /// How long a driver of a ledger that was lost may be heard: a lease and the request bound.
+    /// How long requests under a lost ledger may arrive: a lease and the request bound.
     pub heard_for: Duration,
 }
 
-/// A life that begins.
+/// A resource that was accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accepted {
     /// The row. It is written before our finalizer is put on the object.
     pub resource: Resource,
-    /// What is told.
+    /// Its event.
     pub event: Event,
 }
 

@@ -22,7 +22,7 @@ use crate::object::label::{is_dns_label, is_dns_subdomain};
 pub struct Fields {
     /// The Kubernetes object.
     pub object: ObjectKey,
-    /// The installation that owns whatever this life creates.
+    /// The installation that owns whatever it creates.
     pub installation: InstallationId,
     /// The kind in the identity ledger.
     pub kind: String,
@@ -46,9 +46,9 @@ pub struct Fields {
     pub deletion_seen_at: Option<Timestamp>,
     /// When it was recorded that the cloud object is asked to go.
     pub asked_at: Option<Timestamp>,
-    /// Until when absence does not count, because a driver may still be heard.
+    /// Until when absence does not count, because a late request may still arrive.
     pub quiet_until: Option<Timestamp>,
-    /// Until when it is watched for what a late driver brings back.
+    /// Until when it is watched for what a late request creates.
     pub watch_until: Option<Timestamp>,
     /// How it ended.
     pub outcome: Option<Outcome>,
@@ -160,7 +160,7 @@ impl Resource {
         matches!(self.fields.phase, Phase::Deleting | Phase::Deleted)
     }
 
-    /// Whether absence counts: no driver from before can still be heard.
+    /// Whether absence counts: no earlier request can still arrive.
     pub fn is_quiet(&self, now: Timestamp) -> bool {
         self.fields.quiet_until.is_none_or(|until| until <= now)
     }

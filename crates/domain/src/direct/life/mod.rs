@@ -16,7 +16,7 @@ use super::reason::Reason;
 use super::reconcile::rules;
 use super::verdict::{EffectKind, EventKind, RecordChange, Verdict};
 
-/// The life of a direct resource, with its figures.
+/// The reconciler of a direct resource, with its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Direct {
     /// The longest rest in a passing phase.
@@ -24,9 +24,9 @@ pub struct Direct {
     /// The rest after something failed that will probably fail again, and the longest wait that a
     /// cloud may ask for.
     pub slow: Duration,
-    /// How long a request may outlive its driver's lease.
+    /// How long a request may outlive its worker's lease.
     pub request_bound: Duration,
-    /// How long a deleted resource is watched for what a late driver brings back.
+    /// How long a deleted resource is watched for what a late request creates.
     pub keep: Duration,
 }
 

@@ -53,7 +53,7 @@ pub struct Observed {
     pub operation: Option<String>,
     /// How long the cloud asks us to wait.
     pub retry_after: Option<Duration>,
-    /// When the last lease ended that was not given back in peace.
+    /// When the last lease ended that was not released cleanly.
     pub heard_until: Option<Timestamp>,
     /// What an orphan record would say.
     pub evidence: Evidence,
@@ -310,7 +310,7 @@ impl Judge<'_> {
         let row = self.book.latest(&self.resource.name_of(&asked.identified));
         let seen = row.filter(|it| it.standing == Standing::Seen);
         let lagging = self.look.authority == Authority::Replaced;
-        // Behind the rail what is on record is not taken for gone or replaced, and nothing ends.
+        // With the guard tripped what is on record is not taken for gone or replaced: nothing ends.
         let held = self.look.rail_tripped && seen.is_some();
         let hidden = self.look.rail_tripped && (held || self.resource.is_leaving());
         let absent = Answer::Absent { settled: self.is_settled(operation) };

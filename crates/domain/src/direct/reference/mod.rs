@@ -140,7 +140,7 @@ closed_set! {
         Invalid = "Invalid",
         /// A live read says that the object is not there.
         NotFound = "NotFound",
-        /// The object is on its way out.
+        /// The object is being deleted.
         Terminating = "Terminating",
         /// The object has no identity yet.
         NotReady = "NotReady",
@@ -184,7 +184,7 @@ pub struct Referent {
     pub uid: Uid,
     /// The identity that its status shows.
     pub external: Option<String>,
-    /// Whether it is on its way out.
+    /// Whether it is being deleted.
     pub terminating: bool,
 }
 
@@ -262,7 +262,7 @@ impl Resolved {
 pub struct Converging(());
 
 impl Converging {
-    /// The leave of this object, unless it is on its way out.
+    /// The leave of this object, unless it is being deleted.
     pub fn of(object: &Object) -> Option<Self> {
         (!object.deleting).then_some(Self(()))
     }
@@ -277,7 +277,7 @@ pub async fn resolve_all(
     resolve(reader, declared.iter(), Mode { may_terminate: false, remembered: &[] }).await
 }
 
-/// Resolves only what the identity consists of. A referent on its way out still lends its identity,
+/// Resolves only what the identity consists of. A referent being deleted still lends its identity,
 /// and what resolved before is remembered.
 pub async fn resolve_identity(
     reader: &impl Reader,

@@ -13,7 +13,7 @@ use super::phase::Phase;
 use super::reason::Reason;
 use super::verdict::{EffectKind, EventKind, RecordChange};
 
-/// The life of a machine, with its figures.
+/// The reconciler of a machine, with its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Life {
     /// The longest rest in a passing phase.

@@ -39,7 +39,7 @@ closed_set! {
         RollUpQuarantined = "RollUpQuarantined",
         /// Some of the cluster's needs could not be read: nothing is taken from it as surplus.
         UnreadNeeds = "UnreadNeeds",
-        /// More was surplus than may be on its way out at once.
+        /// More was surplus than may be drained at once.
         ReclaimCap = "ReclaimCap",
     }
 }

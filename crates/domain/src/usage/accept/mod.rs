@@ -163,7 +163,7 @@ pub fn examine(key: &UsageKey, spec: &Spec, around: &Surroundings) -> Result<(),
 }
 
 /// The object in the namespace says so: whose Usages may protect what lives in it. Names are parted
-/// by commas; `*` is everybody.
+/// by commas; `*` is every namespace.
 pub fn is_consented(annotation: Option<&str>, namespace: &str) -> bool {
     let mut listed = annotation.unwrap_or("").split(',').map(str::trim);
     listed.any(|it| it == "*" || (it == namespace && !namespace.is_empty()))

@@ -6,7 +6,7 @@
 //! **Invariants**
 //! - An index that may lag denies and never allows: where it knows of no holder, the
 //!   answer is to look again with an index that has caught up. What needs no index (an object that
-//!   is on its way out, a broken glass, a write that changes nothing that counts) is answered
+//!   is being deleted, a broken glass, a write that changes nothing that counts) is answered
 //!   without one.
 //! - A dry run is answered like the request itself and leaves no trace.
 //! - Crossplane's Usages are not answered here: they have their own admission.
@@ -59,7 +59,7 @@ pub struct Deletion {
     pub object: ObjectKey,
     /// Its uid.
     pub uid: Uid,
-    /// Whether it is on its way out already.
+    /// Whether it is being deleted already.
     pub deleting: bool,
     /// The note of a person that lets it go, if it carries one.
     pub break_glass: Option<String>,
@@ -176,7 +176,7 @@ impl Admission {
         }
     }
 
-    /// What is on its way out cannot be held: asking again does nothing new.
+    /// What is being deleted cannot be held: asking again does nothing new.
     fn delete(
         &self,
         deletion: &Deletion,

@@ -18,7 +18,7 @@ use super::replay;
 use super::selector::Meant;
 use super::verdict::{EffectKind, EventKind, RecordChange, Verdict};
 
-/// The life of a Usage, with its figures.
+/// The reconciler of a Usage, with its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Life {
     /// The longest rest while something is waited for.

@@ -136,8 +136,8 @@ impl Judge<'_> {
     }
 
     /// What stands under a name that is on record with this uid. Another world, or one that forgot,
-    /// answers nothing: an object that it shows may be one that is long gone. Behind the rail what
-    /// is on record is not taken for gone or replaced.
+    /// answers nothing: an object that it shows may be one that is long gone. With the
+    /// mass-deletion guard tripped what is on record is not taken for gone or replaced.
     fn heard(&self, key: &ObjectKey, known: Option<&Uid>) -> Heard<&Found> {
         if self.look.authority == Authority::Replaced {
             return Err(Unknown::ClusterReplaced);
@@ -154,7 +154,7 @@ impl Judge<'_> {
         if missed && self.look.rail_tripped { Err(Unknown::RailTripped) } else { Ok(found) }
     }
 
-    /// The other Usages. Behind the rail a list may lack those that hold.
+    /// The other Usages. With the mass-deletion guard tripped a list may lack those that hold.
     fn others(&self) -> Heard<&[Other]> {
         if self.look.rail_tripped {
             return Err(Unknown::RailTripped);
@@ -166,7 +166,7 @@ impl Judge<'_> {
         Sighting { name, answer, by: self.look.by.clone(), at: self.look.at }
     }
 
-    /// What the references mean, and whether that is what is recorded. A Usage on its way out
+    /// What the references mean, and whether that is what is recorded. A Usage being deleted
     /// resolves nothing any more, but gives way in a circle like any other.
     fn resolution(&self) -> (Resolution, Option<Meant>, Option<Refusal>) {
         if self.usage.deleting {
@@ -189,7 +189,7 @@ impl Judge<'_> {
         let (Ok(of), Ok(by), Ok(consents), Ok(circle)) = heard else {
             return (Resolution::Unknown, None, None);
         };
-        // Behind the rail a list may lack what is meant.
+        // With the mass-deletion guard tripped a list may lack what is meant.
         let listed = spec.of.is_selector() || spec.by.as_ref().is_some_and(Reference::is_selector);
         if listed && look.rail_tripped {
             return (Resolution::Unknown, None, None);
