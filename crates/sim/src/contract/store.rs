@@ -64,7 +64,7 @@ promises! {
     an_end_releases_what_was_held_and_begins_a_tombstone,
     a_provider_config_that_is_ready_wakes_its_users,
     a_peer_that_moved_wakes_its_life,
-    an_abandoned_row_can_be_reaped,
+    what_was_given_up_can_be_taken_back,
     a_reader_reads_every_event_once_and_in_order,
     a_label_wakes_its_resource_or_tombstone,
     nothing_is_found_that_is_not_there,
@@ -345,7 +345,7 @@ fn a_peer_that_moved_wakes_its_life(port: &mut dyn Port) {
     claim(port, life(&made));
 }
 
-fn an_abandoned_row_can_be_reaped(port: &mut dyn Port) {
+fn what_was_given_up_can_be_taken_back(port: &mut dyn Port) {
     let made = declare(port, 1);
     let (by, reason) = ("admin".to_owned(), "given up".to_owned());
     let abandon = Command::Abandon { by: by.clone(), reason };
