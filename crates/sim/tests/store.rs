@@ -18,7 +18,7 @@ use usher_domain::tokens::{Outcome, Refusal, Request, Token};
 use usher_kernel::schedule::{Claim, Entry};
 use usher_kernel::{Generation, Record, Timestamp, Trouble, Wake};
 use usher_sim::broker::memory::Memory;
-use usher_sim::contract::port::{Ground, No, Port, Told};
+use usher_sim::contract::port::{No, Port, TestIds, Told};
 use usher_sim::contract::store::PROMISES;
 
 /// A promise broken on purpose.
@@ -146,8 +146,8 @@ impl Broken {
 }
 
 impl Port for Broken {
-    fn ground(&self) -> Ground {
-        self.inner.ground()
+    fn ids(&self) -> TestIds {
+        self.inner.ids()
     }
 
     fn now(&mut self) -> Timestamp {

@@ -8,8 +8,8 @@
     reason = "a program for tests, run by hand"
 )]
 
-#[path = "../tests/walk/crowd.rs"]
-mod crowd;
+#[path = "../tests/walk/fake_agents.rs"]
+mod fake_agents;
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -24,11 +24,15 @@ async fn main() -> std::process::ExitCode {
         return std::process::ExitCode::from(2);
     };
     let silent = std::env::args().any(|it| it == "--silent");
-    let gather = if silent { crowd::Crowd::gather_silent } else { crowd::Crowd::gather };
-    let crowd = gather(&data);
+    let gather = if silent {
+        fake_agents::FakeAgents::gather_silent
+    } else {
+        fake_agents::FakeAgents::gather
+    };
+    let agents = gather(&data);
     let mut told = String::new();
     loop {
-        let crowd::Counts { booted, enrolled, refused, left } = &*crowd.counts;
+        let fake_agents::Counts { booted, enrolled, refused, left } = &*agents.counts;
         let [booted, enrolled, refused, left] =
             [booted, enrolled, refused, left].map(|it| it.load(Ordering::Relaxed));
         let text = format!("{booted} booted, {enrolled} enrolled, {refused} refused, {left} left");

@@ -10,8 +10,8 @@ use usher_store::MachineCommand;
 use usher_wire::fleet::{HostRef, Machine, MachineState};
 use uuid::Uuid;
 
-use crate::plant::machine;
-use crate::yard::{Yard, need};
+use crate::fake_provider::machine;
+use crate::shard_harness::{ShardHarness, need};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Edge {
@@ -49,46 +49,46 @@ async fn every_edge_completes_whatever_fault_is_injected() {
 
 async fn play(edge: Edge, mishap: Mishap, is_staged: bool) {
     let case = format!("{edge:?}, {mishap:?}, staged {is_staged}");
-    let mut yard = Yard::closed(0).await;
-    yard.plant.add(edge.origin());
-    yard.plant.behave(|it| it.is_staged = is_staged);
+    let mut harness = ShardHarness::closed(0).await;
+    harness.fake.add(edge.origin());
+    harness.fake.behave(|it| it.is_staged = is_staged);
     if edge == Edge::Drain {
-        yard.need("a", 1, 100).await;
+        harness.need("a", 1, 100).await;
     }
-    yard.start();
-    yard.until(edge.begins(), 1).await;
-    yard.eventually("a list", || yard.plant.traffic().0 > 1).await;
+    harness.start();
+    harness.until(edge.begins(), 1).await;
+    harness.eventually("a list", || harness.fake.traffic().0 > 1).await;
     match mishap {
-        Mishap::AnswerLost => yard.plant.behave(|it| it.lost_answers = 1),
+        Mishap::AnswerLost => harness.fake.behave(|it| it.lost_answers = 1),
         Mishap::StaleList => {
-            yard.plant.behave(|it| it.holds_lists = true);
-            yard.eventually("a list that is held", || yard.plant.traffic().1 > 0).await;
+            harness.fake.behave(|it| it.holds_lists = true);
+            harness.eventually("a list that is held", || harness.fake.traffic().1 > 0).await;
         }
         Mishap::Restart => {}
     }
-    edge.trigger(&yard).await;
-    let done = || yard.plant.deeds().iter().any(|it| it.verb == edge.verb());
-    yard.eventually(&format!("begun: {case}"), done).await;
+    edge.trigger(&harness).await;
+    let done = || harness.fake.deeds().iter().any(|it| it.verb == edge.verb());
+    harness.eventually(&format!("begun: {case}"), done).await;
     if mishap == Mishap::Restart {
-        yard.crash().await;
-        yard.plant.let_go();
-        yard.start();
+        harness.crash().await;
+        harness.fake.let_go();
+        harness.start();
     }
-    yard.until_ended(&case, edge.ends()).await;
+    harness.until_ended(&case, edge.ends()).await;
     if mishap == Mishap::StaleList {
-        let before = yard.plant.traffic().0;
-        yard.plant.release();
-        yard.eventually("lists go on", || yard.plant.traffic().0 > before + 1).await;
-        yard.until_ended(&case, edge.ends()).await;
+        let before = harness.fake.traffic().0;
+        harness.fake.release();
+        harness.eventually("lists go on", || harness.fake.traffic().0 > before + 1).await;
+        harness.until_ended(&case, edge.ends()).await;
     }
-    yard.stop().await;
-    let told = yard.told().await;
+    harness.stop().await;
+    let told = harness.told().await;
     let path: Vec<&str> = told.iter().map(|it| it.data["to"].as_str().unwrap()).collect();
     assert_eq!(path, edge.path(), "{case}");
-    let begun = yard.plant.deeds().into_iter().filter(|it| it.verb == edge.verb()).count();
+    let begun = harness.fake.deeds().into_iter().filter(|it| it.verb == edge.verb()).count();
     assert_eq!(begun, 1, "{case}");
-    yard.plant.nothing_was_done_twice();
-    yard.no_transition_error();
+    harness.fake.nothing_was_done_twice();
+    harness.no_transition_error();
 }
 
 impl Edge {
@@ -113,16 +113,16 @@ impl Edge {
         it
     }
 
-    async fn trigger(self, yard: &Yard) {
+    async fn trigger(self, harness: &ShardHarness) {
         match self {
-            Self::Create | Self::Configure => yard.need("a", 1, 100).await,
-            Self::Drain => yard.need("a", 0, 100).await,
+            Self::Create | Self::Configure => harness.need("a", 1, 100).await,
+            Self::Drain => harness.need("a", 0, 100).await,
             Self::Delete => {
                 let holder = ResourceId::from_uuid(Uuid::from_u128(7));
                 let wanted = Wanted::of(Target::Release);
                 let order = MachineCommand::Hold { holder, wanted };
-                let id = yard.row("m0").await.id;
-                yard.store.command_machine(id, order, None).await.unwrap();
+                let id = harness.row("m0").await.id;
+                harness.store.command_machine(id, order, None).await.unwrap();
             }
         }
     }

@@ -6,6 +6,6 @@
 mod bad;
 mod drain;
 mod edges;
+mod fake_provider;
 mod hold;
-mod plant;
-mod yard;
+mod shard_harness;

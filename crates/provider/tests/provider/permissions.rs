@@ -1,7 +1,7 @@
 //! What a caller may do, by its certificate.
 
-#[path = "../../../wire/src/fleet/tests/house.rs"]
-mod house;
+#[path = "../../../wire/src/fleet/tests/test_endpoint.rs"]
+mod test_endpoint;
 
 use std::path::Path;
 use std::process::Command;
@@ -13,19 +13,19 @@ use usher_provider::{Kit, Options};
 use usher_wire::fleet::{self, Client, CreateRequest, Files, Keyring, MachineRef};
 
 use super::server;
-use house::House;
+use test_endpoint::TestEndpoint;
 
-impl House {
+impl TestEndpoint {
     fn client(&self, address: &str, name: &str, uris: &[&str]) -> Client {
         let keyring = Arc::new(Keyring::open(self.sign(name, uris)).unwrap());
         fleet::client(fleet::channel(address, Some(keyring)).unwrap())
     }
 }
 
-async fn served(house: &House) -> String {
+async fn served(endpoint: &TestEndpoint) -> String {
     let options = Options { poll_interval: None, ..Options::default() };
     let kit = Kit::start(Fake::new(Settings::default()).unwrap(), options).await.unwrap();
-    let keyring = Arc::new(Keyring::open(house.sign("server", &[])).unwrap());
+    let keyring = Arc::new(Keyring::open(endpoint.sign("server", &[])).unwrap());
     server::serve_kit(&kit, Some(keyring)).await
 }
 
@@ -49,8 +49,8 @@ type Case<'a> = (&'a str, &'a [&'a str], &'a str, (Code, Code));
 // Requirement: PM-5
 #[tokio::test]
 async fn a_shard_acts_for_itself_only() {
-    let house = House::new();
-    let address = served(&house).await;
+    let endpoint = TestEndpoint::new();
+    let address = served(&endpoint).await;
     let denied = Code::PermissionDenied;
     let cases: [Case<'_>; 8] = [
         ("own", &["bigfleet://shard/a"], "a", (Code::Ok, Code::Ok)),
@@ -63,7 +63,7 @@ async fn a_shard_acts_for_itself_only() {
         ("two", &["bigfleet://shard/f", "bigfleet://admin"], "f", (denied, denied)),
     ];
     for (name, uris, shard, expected) in cases {
-        let mut client = house.client(&address, name, uris);
+        let mut client = endpoint.client(&address, name, uris);
         assert_eq!(rights(&mut client, shard).await, expected, "{name}");
     }
 }
@@ -71,8 +71,8 @@ async fn a_shard_acts_for_itself_only() {
 // Requirement: PM-4
 #[test]
 fn incomplete_tls_files_are_a_usage_error() {
-    let house = House::new();
-    let files = house.sign("server", &[]);
+    let endpoint = TestEndpoint::new();
+    let files = endpoint.sign("server", &[]);
     let usher = |flags: &[(&str, &Path)]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_usher-provider-fake"));
         command.args(["--addr", "127.0.0.1:0", "--use-fake-backend"]);
@@ -83,7 +83,7 @@ fn incomplete_tls_files_are_a_usage_error() {
     };
     assert_eq!(usher(&[("--tls-cert", &files.cert)]), Some(2));
     assert_eq!(usher(&[("--tls-cert", &files.cert), ("--tls-key", &files.key)]), Some(2));
-    let wrong = house.folder.path().join("server.ca");
+    let wrong = endpoint.folder.path().join("server.ca");
     let torn: [(&str, &Path); 3] =
         [("--tls-cert", &files.cert), ("--tls-key", &wrong), ("--tls-ca", &files.ca)];
     assert_eq!(usher(&torn), Some(5), "an invalid key");

@@ -19,7 +19,7 @@ use usher_server::services::fleet::Machines;
 use usher_store::{Acquisition, Cycle, List, MachineCommand, ShardLease, Store};
 use uuid::Uuid;
 
-use crate::bed::Bed;
+use crate::test_env::TestEnv;
 
 const LONG: Duration = Duration::from_mins(10);
 
@@ -94,21 +94,21 @@ fn causes(plan: &FleetPlan) -> Vec<(String, Cause)> {
 // Requirement: F-59
 #[tokio::test]
 async fn a_cluster_is_served_by_the_named_shard_or_by_the_only_one() {
-    let bed = Bed::new().await;
-    let fleet = Machines { store: Arc::clone(&bed.store) };
+    let env = TestEnv::new().await;
+    let fleet = Machines { store: Arc::clone(&env.store) };
     let served = async |new: NewDemand| -> Result<String, Failure> {
         Ok(fleet.set_demand(&ann(), new).await?.demand.shard.to_string())
     };
     assert_eq!(served(demand("a", &[4])).await.unwrap(), "shard-0", "no shard was acquired yet");
-    lease(&bed.store, "s").await;
+    lease(&env.store, "s").await;
     assert_eq!(served(demand("b", &[4])).await.unwrap(), "s");
     assert_eq!(served(demand("a", &[8])).await.unwrap(), "shard-0", "it is recorded");
-    lease(&bed.store, "t").await;
+    lease(&env.store, "t").await;
     assert_eq!(code(served(demand("c", &[4])).await.unwrap_err()), "shard_required");
     let said = |name: &str, by: &str| NewDemand { shard: Some(shard(by)), ..demand(name, &[4]) };
     assert_eq!(served(said("c", "t")).await.unwrap(), "t");
     assert_eq!(code(served(said("c", "s")).await.unwrap_err()), "cluster_served");
-    let audit = bed.store.audit(None, 50).await.unwrap();
+    let audit = env.store.audit(None, 50).await.unwrap();
     let noted: Vec<_> = audit.iter().filter(|it| it.action.as_str() == "fleet.demand").collect();
     assert_eq!(noted.len(), 4, "a refused command is not audited");
     assert_eq!((noted[0].actor.as_str(), noted[0].subject.as_str()), ("ann", "a"));
@@ -118,8 +118,8 @@ async fn a_cluster_is_served_by_the_named_shard_or_by_the_only_one() {
 // Requirement: F-56
 #[tokio::test]
 async fn a_plan_reads_the_stored_state_and_changes_nothing() {
-    let bed = Bed::new().await;
-    let (store, fleet) = (&bed.store, Machines { store: Arc::clone(&bed.store) });
+    let env = TestEnv::new().await;
+    let (store, fleet) = (&env.store, Machines { store: Arc::clone(&env.store) });
     let held = lease(store, "s").await;
     let machines = vec![found("m-1", ""), found("m-2", ""), found("m-3", "b")];
     let ids = settle(store, &held, (machines, Credence::Whole)).await;
@@ -154,8 +154,8 @@ async fn a_plan_reads_the_stored_state_and_changes_nothing() {
 // Requirement: F-53
 #[tokio::test]
 async fn a_sudden_drop_in_demand_takes_effect_at_the_third_report() {
-    let bed = Bed::new().await;
-    let (store, fleet) = (&bed.store, Machines { store: Arc::clone(&bed.store) });
+    let env = TestEnv::new().await;
+    let (store, fleet) = (&env.store, Machines { store: Arc::clone(&env.store) });
     let held = lease(store, "s").await;
     settle(store, &held, (vec![found("m-1", "a")], Credence::Whole)).await;
     fleet.set_demand(&ann(), demand("a", &[1; 10])).await.unwrap();
@@ -172,8 +172,8 @@ async fn a_sudden_drop_in_demand_takes_effect_at_the_third_report() {
 // Requirement: F-57
 #[tokio::test]
 async fn why_names_the_shard_the_holder_and_the_list_of_a_machine() {
-    let bed = Bed::new().await;
-    let (store, fleet) = (&bed.store, Machines { store: Arc::clone(&bed.store) });
+    let env = TestEnv::new().await;
+    let (store, fleet) = (&env.store, Machines { store: Arc::clone(&env.store) });
     let held = lease(store, "s").await;
     let machines = vec![found("m-1", ""), found("m-2", "b")];
     let ids = settle(store, &held, (machines, Credence::Whole)).await;

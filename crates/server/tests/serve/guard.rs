@@ -13,38 +13,38 @@ use usher_server::world_records::{SqlWorldRecords, record};
 use usher_store::WithAudit;
 use uuid::Uuid;
 
-use crate::bed::Bed;
+use crate::test_env::TestEnv;
 
 fn pin(identity: &str, revision: u64) -> Pin {
     Pin { identity: Uid::new(identity), revision }
 }
 
-fn guards(bed: &Bed) -> (Guards, Arc<Tally>) {
+fn guards(env: &TestEnv) -> (Guards, Arc<Tally>) {
     let tally = Arc::new(Tally::default());
     let config = Config { rail: Rail { count: 2, percent: 20 }, window: Duration::from_mins(1) };
-    let records = Arc::new(SqlWorldRecords(Arc::clone(&bed.store)));
+    let records = Arc::new(SqlWorldRecords(Arc::clone(&env.store)));
     (Guards::new(records, config, Arc::clone(&tally)), tally)
 }
 
-async fn recorded(bed: &Bed) -> Option<WorldRecord> {
-    bed.store.world("local").await.unwrap().map(record)
+async fn recorded(env: &TestEnv) -> Option<WorldRecord> {
+    env.store.world("local").await.unwrap().map(record)
 }
 
-async fn judge(bed: &Bed, guards: &Guards, answered: &Pin) -> Authority {
-    let known = recorded(bed).await;
+async fn judge(env: &TestEnv, guards: &Guards, answered: &Pin) -> Authority {
+    let known = recorded(env).await;
     let pinned = guards.pinned("local", known.as_ref());
     guards.judge("local", pinned, answered).await.unwrap()
 }
 
-async fn vanish(bed: &Bed, guards: &Guards, number: u128, at: Timestamp) -> bool {
-    let known = recorded(bed).await;
+async fn vanish(env: &TestEnv, guards: &Guards, number: u128, at: Timestamp) -> bool {
+    let known = recorded(env).await;
     let id = ResourceId::from_uuid(Uuid::from_u128(number));
     guards.vanished("local", (id, at), known.as_ref()).await.unwrap()
 }
 
 /// The audited command to reset a guard.
-fn order(bed: &Bed) -> WithAudit<'_> {
-    bed.store.with_audit(Entry {
+fn order(env: &TestEnv) -> WithAudit<'_> {
+    env.store.with_audit(Entry {
         id: AuditId::from_uuid(Uuid::now_v7()),
         at: Timestamp::from_millis(1),
         actor: "ann".to_owned(),
@@ -59,57 +59,57 @@ fn order(bed: &Bed) -> WithAudit<'_> {
 // Requirement: O-9
 #[tokio::test]
 async fn a_pin_survives_a_restart_and_its_revision_only_grows() {
-    let bed = Bed::new().await;
-    let (first, _) = guards(&bed);
-    assert_eq!(judge(&bed, &first, &pin("a", 5)).await, Authority::Pinned);
-    assert_eq!(judge(&bed, &first, &pin("a", 9)).await, Authority::Pinned);
-    assert_eq!(judge(&bed, &first, &pin("a", 8)).await, Authority::Replaced);
-    assert_eq!(judge(&bed, &first, &pin("b", 99)).await, Authority::Replaced);
+    let env = TestEnv::new().await;
+    let (first, _) = guards(&env);
+    assert_eq!(judge(&env, &first, &pin("a", 5)).await, Authority::Pinned);
+    assert_eq!(judge(&env, &first, &pin("a", 9)).await, Authority::Pinned);
+    assert_eq!(judge(&env, &first, &pin("a", 8)).await, Authority::Replaced);
+    assert_eq!(judge(&env, &first, &pin("b", 99)).await, Authority::Replaced);
     first.write_down().await.unwrap();
-    let (second, _) = guards(&bed);
-    assert_eq!(judge(&bed, &second, &pin("a", 8)).await, Authority::Replaced);
-    assert_eq!(judge(&bed, &second, &pin("a", 9)).await, Authority::Pinned);
-    assert_eq!(bed.store.world("local").await.unwrap().unwrap().pin, pin("a", 9));
+    let (second, _) = guards(&env);
+    assert_eq!(judge(&env, &second, &pin("a", 8)).await, Authority::Replaced);
+    assert_eq!(judge(&env, &second, &pin("a", 9)).await, Authority::Pinned);
+    assert_eq!(env.store.world("local").await.unwrap().unwrap().pin, pin("a", 9));
 }
 
 /// Red by: an answer that is judged by a revision that another step observed after the request.
 // Requirement: O-9
 #[tokio::test]
 async fn out_of_order_answers_of_the_pinned_world_are_all_believed() {
-    let bed = Bed::new().await;
-    let (it, _) = guards(&bed);
+    let env = TestEnv::new().await;
+    let (it, _) = guards(&env);
     let first = it.pinned("local", None);
-    assert_eq!(judge(&bed, &it, &pin("a", 5)).await, Authority::Pinned);
+    assert_eq!(judge(&env, &it, &pin("a", 5)).await, Authority::Pinned);
     let late = it.judge("local", first, &pin("a", 4)).await.unwrap();
     assert_eq!(late, Authority::Pinned, "no revision was known at the request");
     let second = it.pinned("local", None);
-    assert_eq!(judge(&bed, &it, &pin("a", 9)).await, Authority::Pinned);
+    assert_eq!(judge(&env, &it, &pin("a", 9)).await, Authority::Pinned);
     let late = it.judge("local", second, &pin("a", 6)).await.unwrap();
     assert_eq!(late, Authority::Pinned, "5 was known at the request");
-    assert_eq!(judge(&bed, &it, &pin("a", 8)).await, Authority::Replaced, "9 is known by now");
+    assert_eq!(judge(&env, &it, &pin("a", 8)).await, Authority::Replaced, "9 is known by now");
 }
 
 /// Red by: a guard that resets itself, or that trips again on deletions that an operator confirmed.
 // Requirement: O-9, A-26
 #[tokio::test]
 async fn a_mass_deletion_trips_the_guard_until_it_is_reset() {
-    let bed = Bed::new().await;
-    let (it, tally) = guards(&bed);
-    judge(&bed, &it, &pin("a", 1)).await;
-    let now = bed.store.now().await.unwrap();
-    assert!(!vanish(&bed, &it, 1, now).await);
-    assert!(!vanish(&bed, &it, 1, now).await, "the same one counts once");
-    assert!(!vanish(&bed, &it, 2, now).await);
-    assert!(vanish(&bed, &it, 3, now).await, "three are more than two");
+    let env = TestEnv::new().await;
+    let (it, tally) = guards(&env);
+    judge(&env, &it, &pin("a", 1)).await;
+    let now = env.store.now().await.unwrap();
+    assert!(!vanish(&env, &it, 1, now).await);
+    assert!(!vanish(&env, &it, 1, now).await, "the same one counts once");
+    assert!(!vanish(&env, &it, 2, now).await);
+    assert!(vanish(&env, &it, 3, now).await, "three are more than two");
     assert_eq!(tally.read(Count::GuardsTripped), 1);
-    assert!(bed.store.world("local").await.unwrap().unwrap().tripped_at.is_some());
-    let (other, _) = guards(&bed);
-    assert!(vanish(&bed, &other, 4, now).await, "the guard is tripped in other processes as well");
+    assert!(env.store.world("local").await.unwrap().unwrap().tripped_at.is_some());
+    let (other, _) = guards(&env);
+    assert!(vanish(&env, &other, 4, now).await, "the guard is tripped in other processes as well");
     it.forget("local");
-    assert!(order(&bed).set_rail("local".to_owned(), false).await.unwrap());
-    assert_eq!(recorded(&bed).await.unwrap().tripped_at, None);
-    assert!(!vanish(&bed, &it, 3, now).await, "a confirmed deletion does not trip it again");
-    let noted = bed.store.audit(None, 10).await.unwrap();
+    assert!(order(&env).set_rail("local".to_owned(), false).await.unwrap());
+    assert_eq!(recorded(&env).await.unwrap().tripped_at, None);
+    assert!(!vanish(&env, &it, 3, now).await, "a confirmed deletion does not trip it again");
+    let noted = env.store.audit(None, 10).await.unwrap();
     assert_eq!(noted.len(), 1, "only the reset is audited: {noted:?}");
 }
 
@@ -117,11 +117,11 @@ async fn a_mass_deletion_trips_the_guard_until_it_is_reset() {
 // Requirement: O-9
 #[tokio::test]
 async fn deletions_before_the_window_are_not_counted() {
-    let bed = Bed::new().await;
-    let (it, _) = guards(&bed);
-    judge(&bed, &it, &pin("a", 1)).await;
-    let now = bed.store.now().await.unwrap();
-    assert!(!vanish(&bed, &it, 1, now).await);
-    assert!(!vanish(&bed, &it, 2, now).await);
-    assert!(!vanish(&bed, &it, 3, now.after(Duration::from_secs(61))).await);
+    let env = TestEnv::new().await;
+    let (it, _) = guards(&env);
+    judge(&env, &it, &pin("a", 1)).await;
+    let now = env.store.now().await.unwrap();
+    assert!(!vanish(&env, &it, 1, now).await);
+    assert!(!vanish(&env, &it, 2, now).await);
+    assert!(!vanish(&env, &it, 3, now.after(Duration::from_secs(61))).await);
 }

@@ -2,8 +2,8 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot unwrap has failed")]
 
-mod bed;
 mod fleet;
 mod guard;
 mod mesh;
+mod test_env;
 mod worker;

@@ -15,24 +15,24 @@ use usher_server::mesh::{Figures, Mesh};
 use usher_store::PeerStatus;
 use uuid::Uuid;
 
-use crate::bed::{Bed, key};
+use crate::test_env::{TestEnv, key};
 
 /// A node that registered.
-async fn node(bed: &Bed, name: &str) -> PeerStatus {
-    let id = bed.declare(name).await;
+async fn node(env: &TestEnv, name: &str) -> PeerStatus {
+    let id = env.declare(name).await;
     let generation = Generation::FIRST;
-    bed.store.issue(key(), id, generation, Lifetime::default()).await.unwrap();
+    env.store.issue(key(), id, generation, Lifetime::default()).await.unwrap();
     let request = Request {
         text: key().derive(name::token(id, generation), generation),
-        project: bed.store.resource(id).await.unwrap().state.fields().project,
+        project: env.store.resource(id).await.unwrap().state.fields().project,
         nonce: "nonce-nonce-nonce-1".parse().unwrap(),
         public_key: "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=".parse().unwrap(),
         peer: PeerId::from_uuid(Uuid::now_v7()),
     };
-    let Outcome::Redeemed(consumed) = bed.store.redeem(request).await.unwrap() else {
+    let Outcome::Redeemed(consumed) = env.store.redeem(request).await.unwrap() else {
         panic!("it is not redeemed");
     };
-    bed.store.peer(consumed.peer).await.unwrap().unwrap()
+    env.store.peer(consumed.peer).await.unwrap().unwrap()
 }
 
 fn mesh(interval: Duration) -> Arc<Mesh> {
@@ -45,12 +45,12 @@ fn mesh(interval: Duration) -> Arc<Mesh> {
 // Requirement: M-13
 #[tokio::test]
 async fn after_a_restart_a_node_is_unknown_until_its_first_heartbeat() {
-    let bed = Bed::new().await;
-    let it = node(&bed, "web").await;
+    let env = TestEnv::new().await;
+    let it = node(&env, "web").await;
     let mesh = mesh(Duration::from_secs(10));
     assert_eq!(mesh.liveness(&it), Liveness::Unknown);
     assert!(!mesh.has_left(&it));
-    mesh.meet(&it, bed.store.now().await.unwrap());
+    mesh.meet(&it, env.store.now().await.unwrap());
     mesh.hear(it.peer.id, 0, "usher-agent/1");
     assert_eq!(mesh.liveness(&it), Liveness::Live);
 }
@@ -59,12 +59,12 @@ async fn after_a_restart_a_node_is_unknown_until_its_first_heartbeat() {
 // Requirement: M-13
 #[tokio::test]
 async fn without_other_servers_a_node_that_never_calls_again_is_lost() {
-    let bed = Bed::new().await;
-    let it = node(&bed, "web").await;
+    let env = TestEnv::new().await;
+    let it = node(&env, "web").await;
     let mesh = mesh(Duration::from_millis(30));
     let (stop, stopped) = watch::channel(false);
-    let listening = tokio::spawn(Arc::clone(&mesh).listen(Arc::clone(&bed.store), stopped));
-    let lost = until_lost(&bed, it.peer.id).await;
+    let listening = tokio::spawn(Arc::clone(&mesh).listen(Arc::clone(&env.store), stopped));
+    let lost = until_lost(&env, it.peer.id).await;
     assert_eq!((mesh.liveness(&it), mesh.liveness(&lost)), (Liveness::Unknown, Liveness::Lost));
     stop.send_replace(true);
     listening.await.unwrap();
@@ -73,12 +73,12 @@ async fn without_other_servers_a_node_that_never_calls_again_is_lost() {
 /// Red by: a draining node that a server admits, or lets stay, after a restart.
 #[tokio::test]
 async fn expected_nodes_have_their_orders_after_a_restart() {
-    let bed = Bed::new().await;
-    let (cordoned, draining) = (node(&bed, "a").await, node(&bed, "b").await);
-    let now = bed.store.now().await.unwrap();
+    let env = TestEnv::new().await;
+    let (cordoned, draining) = (node(&env, "a").await, node(&env, "b").await);
+    let now = env.store.now().await.unwrap();
     let move_to = async |peer: Peer, step| {
         let next = peer.advance(step, now);
-        bed.store.move_peer(peer, next.clone()).await.unwrap();
+        env.store.move_peer(peer, next.clone()).await.unwrap();
         next
     };
     move_to(cordoned.peer.clone(), DrainStep::Cordon).await;
@@ -86,7 +86,7 @@ async fn expected_nodes_have_their_orders_after_a_restart() {
     move_to(out, DrainStep::RevokeKey).await;
     let mesh = mesh(Duration::from_secs(10));
     let (stop, stopped) = watch::channel(false);
-    let listening = tokio::spawn(Arc::clone(&mesh).listen(Arc::clone(&bed.store), stopped));
+    let listening = tokio::spawn(Arc::clone(&mesh).listen(Arc::clone(&env.store), stopped));
     while mesh.orders_of(draining.peer.id).is_none() || mesh.orders_of(cordoned.peer.id).is_none() {
         sleep(Duration::from_millis(5)).await;
     }
@@ -97,9 +97,9 @@ async fn expected_nodes_have_their_orders_after_a_restart() {
 }
 
 /// Waits until a node is recorded as lost.
-async fn until_lost(bed: &Bed, id: PeerId) -> PeerStatus {
+async fn until_lost(env: &TestEnv, id: PeerId) -> PeerStatus {
     loop {
-        let found = bed.store.peer(id).await.unwrap().unwrap();
+        let found = env.store.peer(id).await.unwrap().unwrap();
         if found.lost_since.is_some() {
             return found;
         }
@@ -111,14 +111,14 @@ async fn until_lost(bed: &Bed, id: PeerId) -> PeerStatus {
 // Requirement: M-13
 #[tokio::test]
 async fn only_the_loss_and_the_recovery_of_a_node_are_written() {
-    let bed = Bed::new().await;
-    let it = node(&bed, "web").await;
+    let env = TestEnv::new().await;
+    let it = node(&env, "web").await;
     let (id, mesh) = (it.peer.id, mesh(Duration::from_millis(30)));
     let (stop, stopped) = watch::channel(false);
-    let listening = tokio::spawn(Arc::clone(&mesh).listen(Arc::clone(&bed.store), stopped));
-    mesh.meet(&it, bed.store.now().await.unwrap());
+    let listening = tokio::spawn(Arc::clone(&mesh).listen(Arc::clone(&env.store), stopped));
+    mesh.meet(&it, env.store.now().await.unwrap());
     mesh.hear(id, 0, "usher-agent/1");
-    let lost = until_lost(&bed, id).await;
+    let lost = until_lost(&env, id).await;
     // The listener would record the next loss during the rest of this test.
     stop.send_replace(true);
     listening.await.unwrap();
@@ -129,21 +129,21 @@ async fn only_the_loss_and_the_recovery_of_a_node_are_written() {
     let hearing = mesh.hear(id, 0, "usher-agent/1");
     assert!(hearing.was_lost, "so that its recovery is written");
     assert!(!mesh.hear(id, 0, "usher-agent/1").was_lost, "once");
-    assert!(bed.store.hear_peer(id, true).await.unwrap());
-    assert!(!bed.store.hear_peer(id, true).await.unwrap());
+    assert!(env.store.hear_peer(id, true).await.unwrap());
+    assert!(!env.store.hear_peer(id, true).await.unwrap());
 }
 
 /// Red by: a drain that waits although all nodes acknowledged, or not for the last one.
 // Requirement: M-14
 #[tokio::test]
 async fn a_drain_is_woken_by_the_last_acknowledgement() {
-    let bed = Bed::new().await;
-    let (a, b) = (node(&bed, "a").await, node(&bed, "b").await);
+    let env = TestEnv::new().await;
+    let (a, b) = (node(&env, "a").await, node(&env, "b").await);
     let mesh = mesh(Duration::from_secs(10));
-    let now = bed.store.now().await.unwrap();
+    let now = env.store.now().await.unwrap();
     mesh.meet(&a, now);
     mesh.meet(&b, now);
-    let leaver = bed.declare("leaver").await;
+    let leaver = env.declare("leaver").await;
     let both = BTreeSet::from([a.peer.id, b.peer.id]);
     assert!(mesh.await_all(leaver, 7, both.clone()));
     assert_eq!(mesh.hear(a.peer.id, 7, "").woken, []);
@@ -166,10 +166,10 @@ async fn a_drain_is_woken_by_the_last_acknowledgement() {
 // Requirement: M-14
 #[tokio::test]
 async fn orders_are_a_state_that_a_late_stream_still_receives() {
-    let bed = Bed::new().await;
-    let it = node(&bed, "web").await;
+    let env = TestEnv::new().await;
+    let it = node(&env, "web").await;
     let mesh = mesh(Duration::from_secs(10));
-    let now = bed.store.now().await.unwrap();
+    let now = env.store.now().await.unwrap();
     let cordoned = it.peer.advance(DrainStep::Cordon, now);
     let met = PeerStatus { peer: cordoned.clone(), ..it.clone() };
     mesh.meet(&met, now);

@@ -16,7 +16,7 @@ use usher_server::worker::{Figures, Steps, Worker};
 use usher_store::{Error, Held, Leased, QueueStatus, Release, Store, WorkItem};
 use uuid::Uuid;
 
-use crate::bed::{Bed, key};
+use crate::test_env::{TestEnv, key};
 
 /// Timeout of a condition.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -68,11 +68,11 @@ struct Running {
     task: tokio::task::JoinHandle<()>,
 }
 
-fn run(bed: &Bed, figures: Figures) -> Running {
-    let steps = Arc::new(Acting { store: Arc::clone(&bed.store), done: Mutex::default() });
+fn run(env: &TestEnv, figures: Figures) -> Running {
+    let steps = Arc::new(Acting { store: Arc::clone(&env.store), done: Mutex::default() });
     let tally = Arc::new(Tally::default());
     let (stop, stopped) = watch::channel(false);
-    let worker = Worker::new(Arc::clone(&bed.store), steps.clone(), figures, Arc::clone(&tally));
+    let worker = Worker::new(Arc::clone(&env.store), steps.clone(), figures, Arc::clone(&tally));
     let task = tokio::spawn(worker.run(stopped));
     Running { steps, tally, stop, task }
 }
@@ -98,13 +98,13 @@ impl Running {
 
 /// Waits until a queue entry meets a condition.
 async fn until_entry(
-    bed: &Bed,
+    env: &TestEnv,
     id: ResourceId,
     holds: impl Fn(&QueueStatus) -> bool,
 ) -> QueueStatus {
     let begun = Instant::now();
     loop {
-        let entry = bed.entry(id).await;
+        let entry = env.entry(id).await;
         if holds(&entry) {
             return entry;
         }
@@ -129,28 +129,28 @@ fn figures() -> Figures {
 // Requirement: W-13, W-14
 #[tokio::test]
 async fn an_item_that_panics_hangs_or_is_refused_blocks_no_other() {
-    let bed = Bed::new().await;
-    let panics = bed.declare("panics").await;
-    let hangs = bed.declare("hangs").await;
-    let refuses = bed.declare("refuses").await;
-    let well = bed.declare("well").await;
-    let running = run(&bed, figures());
+    let env = TestEnv::new().await;
+    let panics = env.declare("panics").await;
+    let hangs = env.declare("hangs").await;
+    let refuses = env.declare("refuses").await;
+    let well = env.declare("well").await;
+    let running = run(&env, figures());
     running
         .until("all were stepped", |it| {
             ["panics", "hangs", "refuses", "well"].iter().all(|name| it.done(name) > 0)
         })
         .await;
     running.until("the bug was counted", |it| it.tally.read(Count::Panicked) > 0).await;
-    let entry = until_entry(&bed, panics, |it| it.entry.parked).await;
+    let entry = until_entry(&env, panics, |it| it.entry.parked).await;
     assert!(entry.trouble.unwrap().contains("this is a bug"));
-    let entry = until_entry(&bed, refuses, |it| it.trouble.is_some()).await;
+    let entry = until_entry(&env, refuses, |it| it.trouble.is_some()).await;
     assert_eq!(entry.trouble.as_deref(), Some("refused by the cloud"));
-    let entry = until_entry(&bed, well, |it| it.entry.due.is_none()).await;
+    let entry = until_entry(&env, well, |it| it.entry.due.is_none()).await;
     assert_eq!(entry.trouble, None);
     assert_eq!(running.tally.read(Count::TooSlow), 0, "its deadline has not passed");
     pass_deadline().await;
     running.until("the slow one was cut off", |it| it.tally.read(Count::TooSlow) > 0).await;
-    let entry = until_entry(&bed, hangs, |it| it.trouble.is_some()).await;
+    let entry = until_entry(&env, hangs, |it| it.trouble.is_some()).await;
     assert!(!entry.entry.parked && entry.entry.due.is_some(), "{entry:?}");
     assert_eq!(running.done("panics"), 1, "a parked item is not claimed");
     running.task.abort();
@@ -160,14 +160,14 @@ async fn an_item_that_panics_hangs_or_is_refused_blocks_no_other() {
 // Requirement: W-11, W-15
 #[tokio::test]
 async fn an_item_written_by_this_process_is_reconciled_at_once() {
-    let bed = Bed::new().await;
+    let env = TestEnv::new().await;
     let slow = Figures { due_query: Duration::from_mins(1), ..figures() };
-    let running = run(&bed, slow);
+    let running = run(&env, slow);
     sleep(Duration::from_millis(50)).await;
-    let id = bed.declare("well").await;
+    let id = env.declare("well").await;
     running.until("it was stepped", |it| it.done("well") == 1).await;
     sleep(Duration::from_millis(50)).await;
-    assert!(bed.store.wake(WorkItem::Resource(id)).await.unwrap());
+    assert!(env.store.wake(WorkItem::Resource(id)).await.unwrap());
     running.until("it was stepped again", |it| it.done("well") == 2).await;
     running.stop().await;
 }
@@ -176,12 +176,12 @@ async fn an_item_written_by_this_process_is_reconciled_at_once() {
 // Requirement: W-16
 #[tokio::test]
 async fn an_item_with_more_to_do_is_stepped_again_under_its_lease() {
-    let bed = Bed::new().await;
-    let id = bed.declare("goes-on").await;
-    let running = run(&bed, figures());
+    let env = TestEnv::new().await;
+    let id = env.declare("goes-on").await;
+    let running = run(&env, figures());
     running.until("it was stepped three times", |it| it.done("goes-on") == 3).await;
     running.stop().await;
-    let entry = bed.entry(id).await.entry;
+    let entry = env.entry(id).await.entry;
     assert_eq!((entry.fence.0, entry.lease_until), (1, None), "one lease, released");
 }
 
@@ -189,28 +189,28 @@ async fn an_item_with_more_to_do_is_stepped_again_under_its_lease() {
 // Requirement: W-14
 #[tokio::test]
 async fn a_stopped_worker_releases_every_lease() {
-    let bed = Bed::new().await;
-    let id = bed.declare("hangs").await;
-    let running = run(&bed, figures());
+    let env = TestEnv::new().await;
+    let id = env.declare("hangs").await;
+    let running = run(&env, figures());
     running.until("it hangs", |it| it.done("hangs") > 0).await;
-    assert!(bed.entry(id).await.entry.lease_until.is_some());
+    assert!(env.entry(id).await.entry.lease_until.is_some());
     running.stop.send_replace(true);
     while !running.task.is_finished() {
         pass_deadline().await;
         sleep(Duration::from_millis(5)).await;
     }
-    assert_eq!(bed.entry(id).await.entry.lease_until, None);
+    assert_eq!(env.entry(id).await.entry.lease_until, None);
 }
 
 /// Red by: a limit that is not kept.
 // Requirement: W-13
 #[tokio::test]
 async fn no_more_steps_run_at_a_time_than_steps_max() {
-    let bed = Bed::new().await;
+    let env = TestEnv::new().await;
     for number in 0..10 {
-        bed.declare(&format!("well-{number}")).await;
+        env.declare(&format!("well-{number}")).await;
     }
-    let running = run(&bed, Figures { steps_max: 1, ..figures() });
+    let running = run(&env, Figures { steps_max: 1, ..figures() });
     running
         .until("all were stepped", |it| {
             (0..10).all(|number| it.done(&format!("well-{number}")) == 1)
@@ -235,17 +235,17 @@ fn request(project: ProjectId) -> Request {
 // Requirement: W-17
 #[tokio::test]
 async fn refused_calls_do_not_block_the_worker() {
-    let bed = Bed::new().await;
+    let env = TestEnv::new().await;
     let pause = Duration::from_millis(5);
-    let running = run(&bed, Figures { steps_max: 1, due_query: pause, ..figures() });
-    let known = bed.declare("known").await;
+    let running = run(&env, Figures { steps_max: 1, due_query: pause, ..figures() });
+    let known = env.declare("known").await;
     running.until("it is stepped", |it| it.done("known") > 0).await;
-    let project = bed.store.resource(known).await.unwrap().state.fields().project;
+    let project = env.store.resource(known).await.unwrap().state.fields().project;
     for _ in 0..100 {
-        let refused = bed.store.redeem(request(project)).await.unwrap();
+        let refused = env.store.redeem(request(project)).await.unwrap();
         assert!(matches!(refused, Outcome::Refused(_)), "{refused:?}");
     }
-    bed.declare("later").await;
+    env.declare("later").await;
     running.until("it is stepped after all that", |it| it.done("later") > 0).await;
     running.stop().await;
 }

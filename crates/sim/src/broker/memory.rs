@@ -18,10 +18,10 @@ use usher_domain::tokens::{Outcome, Request, Token};
 use usher_kernel::schedule::{Claim, Entry, Jitter};
 use usher_kernel::{Generation, Record, Timestamp, Trouble};
 
-use crate::broker::state::{empty_store, ground};
+use crate::broker::state::{empty_store, ids};
 use crate::broker::store::{self, Store, Write};
 use crate::clock::{PACE, timestamp};
-use crate::contract::port::{Ground, No, Port, Told};
+use crate::contract::port::{No, Port, TestIds, Told};
 
 /// The store of the simulation, with a clock.
 #[derive(Debug)]
@@ -99,8 +99,8 @@ impl Memory {
 }
 
 impl Port for Memory {
-    fn ground(&self) -> Ground {
-        ground()
+    fn ids(&self) -> TestIds {
+        ids()
     }
 
     fn now(&mut self) -> Timestamp {

@@ -31,7 +31,7 @@ use crate::broker::reader::Reader;
 use crate::broker::seat::Notes;
 use crate::broker::store::{ConfigRow, Life, Store};
 use crate::clock::{Tick, timestamp};
-use crate::contract::port::{Ground, No, Port};
+use crate::contract::port::{No, Port, TestIds};
 use crate::realm::{EveryWorld, QueueBend, Realm};
 use crate::rng::Rng;
 use crate::seat::Seat;
@@ -214,12 +214,12 @@ impl State {
     fn declaration(&self, wish: usize, index: usize) -> Option<(Provision, Views, Minted)> {
         let number = u8::try_from(index).ok()?;
         let config = &self.store.config.record.state;
-        let ground = ground();
+        let ids = ids();
         let command = Provision {
             name: format!("node-{number}"),
-            project: ground.project,
-            blueprint_version: ground.blueprint_version,
-            credential: ground.credential,
+            project: ids.project,
+            blueprint_version: ids.blueprint_version,
+            credential: ids.credential,
             parameters: Map::new(),
         };
         let views = self.store.views(&command, self.wishes[wish].role)?;
@@ -276,7 +276,7 @@ pub fn empty_store() -> Store {
         world: "local".to_owned(),
         namespace: "ns".to_owned(),
         provider: Provider::Local,
-        credential: ground().credential,
+        credential: ids().credential,
         coordinates: coordinates(),
         users: 0,
         phase: provider_config::Phase::Gone,
@@ -300,8 +300,8 @@ pub fn empty_store() -> Store {
 }
 
 /// What every simulated declaration refers to.
-pub fn ground() -> Ground {
-    Ground {
+pub fn ids() -> TestIds {
+    TestIds {
         installation: installation(),
         project: ProjectId::from_uuid(id(5, 0)),
         blueprint_version: BlueprintVersionId::from_uuid(id(6, 0)),

@@ -53,7 +53,7 @@ impl No {
 
 /// What every declaration of a store's own world refers to.
 #[derive(Clone, Copy, Debug)]
-pub struct Ground {
+pub struct TestIds {
     /// The installation.
     pub installation: InstallationId,
     /// The project, placed and ready.
@@ -82,7 +82,7 @@ pub struct Told {
 /// A store.
 pub trait Port {
     /// What declarations refer to.
-    fn ground(&self) -> Ground;
+    fn ids(&self) -> TestIds;
 
     /// The store's time.
     fn now(&mut self) -> Timestamp;

@@ -106,7 +106,7 @@ fn the_first_provider_config_is_made_once_and_counts_its_users(port: &mut dyn Po
 }
 
 fn a_key_is_remembered_until_it_ends(port: &mut dyn Port) {
-    let scope = idempotency::Scope { caller: "ann".to_owned(), project: port.ground().project };
+    let scope = idempotency::Scope { caller: "ann".to_owned(), project: port.ids().project };
     let key: idempotency::Key = "k1".parse().expect("a key");
     let (digest, keep) = (idempotency::Digest::of(b"it"), LONG / 2);
     let remembered = RememberedKey { scope: scope.clone(), key: key.clone(), digest, keep };

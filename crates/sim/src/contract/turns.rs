@@ -50,12 +50,12 @@ pub(super) fn config_id(resource: &Resource) -> ProviderConfigId {
 
 /// A declaration by its number.
 pub(super) fn command(port: &dyn Port, number: u128) -> Provision {
-    let ground = port.ground();
+    let ids = port.ids();
     Provision {
         name: format!("node-{number}"),
-        project: ground.project,
-        blueprint_version: ground.blueprint_version,
-        credential: ground.credential,
+        project: ids.project,
+        blueprint_version: ids.blueprint_version,
+        credential: ids.credential,
         parameters: Map::new(),
     }
 }
@@ -71,7 +71,7 @@ pub(super) fn accepted(
         resource: ResourceId::from_uuid(id(1, mint)),
         tenancy: TenancyId::from_uuid(id(2, mint)),
         provider_config: ProviderConfigId::from_uuid(id(3, mint)),
-        installation: port.ground().installation,
+        installation: port.ids().installation,
         api_url: "https://usher.example".parse().expect("a URL"),
         agent_image: "registry.example/usher:1".parse().expect("an image"),
         key_id: server_key().expect("a key").id(),
@@ -194,7 +194,7 @@ pub(super) fn token_request(port: &dyn Port, resource: ResourceId, number: u8) -
     let key = server_key().expect("a key");
     Request {
         text: key.derive(name::token(resource, generation), generation),
-        project: port.ground().project,
+        project: port.ids().project,
         nonce: format!("nonce-of-agent-{number:016}").parse().expect("a nonce"),
         public_key: PUBLIC_KEY.parse().expect("a key"),
         peer: PeerId::from_uuid(id(4, number.into())),

@@ -1,6 +1,6 @@
 //! The cluster: objects with finalizers and stamps, the parents they refer to, and a watch.
 
-use usher_domain::direct::accept::Ground;
+use usher_domain::direct::accept::AcceptContext;
 use usher_domain::direct::look;
 use usher_domain::direct::reference::{Named, Read, Referent};
 use usher_domain::object::name::FINALIZER_DIRECT;
@@ -181,10 +181,10 @@ pub fn stamp(owner: &Uid, named: &CloudObject) -> String {
 }
 
 /// The ground of the simulated kind.
-pub fn ground() -> Ground {
+pub fn context() -> AcceptContext {
     use crate::clock::{LEASE, REQUEST_BOUND, millis};
     use usher_domain::direct::model::Model as _;
-    Ground {
+    AcceptContext {
         installation: installation(),
         kind: crate::direct::model::Memberships::KIND.to_owned(),
         heard_for: millis(LEASE + REQUEST_BOUND),

@@ -17,7 +17,7 @@ use crate::direct::breakage::Breakage;
 use crate::direct::execute::Request;
 use crate::direct::fault::Fault;
 use crate::direct::model::Spec;
-use crate::direct::outside::{Object, Outside, ground, uid};
+use crate::direct::outside::{Object, Outside, context, uid};
 use crate::direct::plan::{PAIRS, Plan, Wishes};
 use crate::direct::seat::Notes;
 use crate::direct::store::{EventRow, ResourceRow, Store};
@@ -151,7 +151,7 @@ impl State {
             name: object.name.clone(),
             uid: self::uid(uid),
         };
-        let Ok(Accepted { resource, event }) = accept(key, &object.seen(), &ground(), now) else {
+        let Ok(Accepted { resource, event }) = accept(key, &object.seen(), &context(), now) else {
             self.wrong(EveryWorld::EndsAsWished, format!("{uid} was refused"));
             return;
         };

@@ -8,7 +8,7 @@ use tokio::sync::Mutex;
 use usher_store::Place;
 use uuid::Uuid;
 
-use crate::ground::Ground;
+use crate::bench_env::BenchEnv;
 
 const BODY: &str =
     "{\"name\":\"web\",\"generation\":1,\"xr_name\":\"pr-01890a5dac96774bbcceb302099a8057\"}";
@@ -54,17 +54,17 @@ macro_rules! statements {
 }
 
 impl Bare {
-    pub(crate) async fn new(ground: &Ground) -> Self {
-        let columns = if ground.is_postgres() {
+    pub(crate) async fn new(bench_env: &BenchEnv) -> Self {
+        let columns = if bench_env.is_postgres() {
             "id uuid PRIMARY KEY, body text NOT NULL, n bigint NOT NULL"
         } else {
             "id BLOB PRIMARY KEY, body TEXT NOT NULL, n INTEGER NOT NULL"
         };
-        ground.execute(&format!("CREATE TABLE IF NOT EXISTS bare ({columns})")).await;
-        match &ground.place {
+        bench_env.execute(&format!("CREATE TABLE IF NOT EXISTS bare ({columns})")).await;
+        match &bench_env.place {
             Place::Postgres(url) => {
                 let pool = PgPoolOptions::new()
-                    .max_connections(ground.settings.connections_max)
+                    .max_connections(bench_env.settings.connections_max)
                     .test_before_acquire(false)
                     .connect(url)
                     .await
@@ -72,7 +72,7 @@ impl Bare {
                 Self::Postgres(pool)
             }
             Place::Sqlite(_) => {
-                Self::Sqlite(Arc::new(Mutex::new(ground.sqlite_connection().await)))
+                Self::Sqlite(Arc::new(Mutex::new(bench_env.sqlite_connection().await)))
             }
         }
     }

@@ -6,8 +6,8 @@ use usher_domain::object::id::ResourceId;
 use usher_store::{Cursor, Retention};
 
 use crate::Sizes;
+use crate::bench_env::BenchEnv;
 use crate::declare::World;
-use crate::ground::Ground;
 use crate::report::{quantiles, say};
 
 /// How often each cost is taken.
@@ -19,58 +19,58 @@ const SHARED: &str = "project, blueprint_version, credential, provider_config, i
     namespace, composite, role, strategy, parameters, api_url, agent_image, key_id, phase,
     generation, tenure, created_at, updated_at, phase_since";
 
-pub(crate) async fn measure(ground: &Ground, sizes: Sizes) {
-    let world = World::new(&ground.store).await;
-    bytes(ground, &world).await;
+pub(crate) async fn measure(bench_env: &BenchEnv, sizes: Sizes) {
+    let world = World::new(&bench_env.store).await;
+    bytes(bench_env, &world).await;
     let resource = world.declare("copied").await;
     say("\n| rows in the queue, all due | claim of one, median µs | p99 µs |");
     say("|---:|---:|---:|");
-    ground.execute("DELETE FROM queue").await;
+    bench_env.execute("DELETE FROM queue").await;
     let mut filled = 0;
     for rows in sizes.queue {
-        fill_queue(ground, resource.id(), rows - filled).await;
+        fill_queue(bench_env, resource.id(), rows - filled).await;
         filled = rows;
-        let (median, p99) = claims(ground).await;
+        let (median, p99) = claims(bench_env).await;
         say(format_args!("| {rows} | {median:.0} | {p99:.0} |"));
     }
     say("\n| rows in the log | read of 100 at the end, median µs | p99 µs | sweep of 1000, ms |");
     say("|---:|---:|---:|---:|");
-    let mut filled = u64::try_from(ground.number("SELECT COUNT(*) FROM events").await).unwrap();
+    let mut filled = u64::try_from(bench_env.number("SELECT COUNT(*) FROM events").await).unwrap();
     for rows in sizes.log {
-        fill_log(ground, rows.saturating_sub(filled)).await;
+        fill_log(bench_env, rows.saturating_sub(filled)).await;
         filled = filled.max(rows);
-        let (median, p99) = reads(ground, &world).await;
-        let sweep = sweep(ground).await.as_secs_f64() * 1e3;
+        let (median, p99) = reads(bench_env, &world).await;
+        let sweep = sweep(bench_env).await.as_secs_f64() * 1e3;
         say(format_args!("| {filled} | {median:.0} | {p99:.0} | {sweep:.1} |"));
     }
 }
 
-async fn bytes(ground: &Ground, world: &World) {
+async fn bytes(bench_env: &BenchEnv, world: &World) {
     const COUNT: i64 = 2_000;
-    let before = ground.bytes().await;
+    let before = bench_env.bytes().await;
     for turn in 0..COUNT {
         world.declare(&format!("b{turn}")).await;
     }
-    let each = (ground.bytes().await - before) / COUNT;
+    let each = (bench_env.bytes().await - before) / COUNT;
     say(format_args!("\nbytes on disk per accepted resource, with names, entry and event: {each}"));
 }
 
-async fn claims(ground: &Ground) -> (f64, f64) {
+async fn claims(bench_env: &BenchEnv) -> (f64, f64) {
     let mut spans = vec![];
     for _ in 0..SAMPLES {
         let begun = Instant::now();
-        let batch = ground.store.claim_due(1).await.unwrap();
+        let batch = bench_env.store.claim_due(1).await.unwrap();
         spans.push(begun.elapsed());
         assert_eq!(batch.leased.len(), 1, "{:?}", batch.parked);
     }
     quantiles(spans)
 }
 
-async fn reads(ground: &Ground, world: &World) -> (f64, f64) {
+async fn reads(bench_env: &BenchEnv, world: &World) -> (f64, f64) {
     let end = loop {
         world.declare(&format!("e{}", uuid::Uuid::now_v7().simple())).await;
-        let end = ground.store.log_end().await.unwrap();
-        if !ground.store.is_held_back(end).await.unwrap() {
+        let end = bench_env.store.log_end().await.unwrap();
+        if !bench_env.store.is_held_back(end).await.unwrap() {
             break end;
         }
     };
@@ -78,40 +78,40 @@ async fn reads(ground: &Ground, world: &World) -> (f64, f64) {
     let mut spans = vec![];
     for _ in 0..SAMPLES {
         let begun = Instant::now();
-        let told = ground.store.events(after, 100).await.unwrap();
+        let told = bench_env.store.events(after, 100).await.unwrap();
         spans.push(begun.elapsed());
         assert!(!told.is_empty());
     }
     quantiles(spans)
 }
 
-async fn sweep(ground: &Ground) -> Duration {
+async fn sweep(bench_env: &BenchEnv) -> Duration {
     let retention = Retention { events: Duration::ZERO, ..Retention::default() };
     let begun = Instant::now();
-    let swept = ground.store.sweep(retention).await.unwrap();
+    let swept = bench_env.store.sweep(retention).await.unwrap();
     assert!(swept.events > 0);
     begun.elapsed()
 }
 
 /// Copies a resource so often, all of the copies due.
-pub(crate) async fn fill_queue(ground: &Ground, original: ResourceId, count: u64) {
+pub(crate) async fn fill_queue(bench_env: &BenchEnv, original: ResourceId, count: u64) {
     let mut left = count;
     while left > 0 {
         let batch = left.min(BATCH);
         left -= batch;
-        if ground.is_postgres() {
-            fill_postgres(ground, original, batch).await;
+        if bench_env.is_postgres() {
+            fill_postgres(bench_env, original, batch).await;
         } else {
-            fill_sqlite(ground, original, batch).await;
+            fill_sqlite(bench_env, original, batch).await;
         }
     }
-    if ground.is_postgres() {
-        ground.execute("ANALYZE records; ANALYZE queue; ANALYZE resources").await;
+    if bench_env.is_postgres() {
+        bench_env.execute("ANALYZE records; ANALYZE queue; ANALYZE resources").await;
     }
 }
 
-async fn fill_postgres(ground: &Ground, original: ResourceId, count: u64) {
-    ground
+async fn fill_postgres(bench_env: &BenchEnv, original: ResourceId, count: u64) {
+    bench_env
         .execute(&format!(
             "CREATE TEMP TABLE copies AS SELECT gen_random_uuid() AS id, '{original}'::uuid AS of
                 FROM generate_series(1, {count});
@@ -127,9 +127,9 @@ async fn fill_postgres(ground: &Ground, original: ResourceId, count: u64) {
         .await;
 }
 
-async fn fill_sqlite(ground: &Ground, original: ResourceId, count: u64) {
+async fn fill_sqlite(bench_env: &BenchEnv, original: ResourceId, count: u64) {
     let original = original.to_string().replace('-', "");
-    ground
+    bench_env
         .execute(&format!(
             "CREATE TEMP TABLE copies AS WITH RECURSIVE n(i) AS
                 (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})
@@ -152,7 +152,7 @@ async fn fill_sqlite(ground: &Ground, original: ResourceId, count: u64) {
 }
 
 /// Tells so many things that never happened.
-async fn fill_log(ground: &Ground, count: u64) {
+async fn fill_log(bench_env: &BenchEnv, count: u64) {
     let columns = "epoch, id, resource, project, version, type, occurred_at, data";
     let data =
         "{\"name\":\"web\",\"generation\":1,\"xr_name\":\"pr-01890a5dac96774bbcceb302099a8057\"}";
@@ -161,7 +161,7 @@ async fn fill_log(ground: &Ground, count: u64) {
     while left > 0 {
         let batch = left.min(BATCH * 4);
         left -= batch;
-        let sql = if ground.is_postgres() {
+        let sql = if bench_env.is_postgres() {
             format!(
                 "INSERT INTO events ({columns}) SELECT 1, id, id, id, 1, '{kind}',
                     now() - interval '1 hour', '{data}'
@@ -174,9 +174,9 @@ async fn fill_log(ground: &Ground, count: u64) {
                 FROM (SELECT randomblob(16) AS id FROM n)"
             )
         };
-        ground.execute(&sql).await;
+        bench_env.execute(&sql).await;
     }
-    if ground.is_postgres() {
-        ground.execute("ANALYZE events").await;
+    if bench_env.is_postgres() {
+        bench_env.execute("ANALYZE events").await;
     }
 }

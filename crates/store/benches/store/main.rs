@@ -4,17 +4,17 @@
 #![expect(clippy::unwrap_used, reason = "a measurement that fails has nothing to say")]
 
 mod bare;
+mod bench_env;
 mod count;
 #[expect(dead_code, clippy::unwrap_used, clippy::panic, reason = "shared with the tests")]
 #[path = "../../tests/store/declare.rs"]
 mod declare;
 mod depth;
-mod ground;
 mod pace;
 mod report;
 mod speed;
 
-use ground::Ground;
+use bench_env::BenchEnv;
 use report::say;
 
 /// How large everything is.
@@ -50,20 +50,20 @@ fn main() {
     count::install();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        for (name, ground) in
-            [("sqlite", Ground::sqlite().await), ("postgres", Ground::postgres().await)]
+        for (name, bench_env) in
+            [("sqlite", BenchEnv::sqlite().await), ("postgres", BenchEnv::postgres().await)]
         {
-            match ground {
+            match bench_env {
                 Some(_) if only.is_some_and(|it| it != name) => {}
-                Some(ground) => Box::pin(measure(&ground, sizes)).await,
+                Some(bench_env) => Box::pin(measure(&bench_env, sizes)).await,
                 None => say(format_args!("\n{name}: SKIPPED, there is none")),
             }
         }
     });
 }
 
-async fn measure(ground: &Ground, sizes: Sizes) {
-    say(format_args!("\n# {}", ground.name()));
-    Box::pin(speed::measure(ground, sizes)).await;
-    depth::measure(ground, sizes).await;
+async fn measure(bench_env: &BenchEnv, sizes: Sizes) {
+    say(format_args!("\n# {}", bench_env.name()));
+    Box::pin(speed::measure(bench_env, sizes)).await;
+    depth::measure(bench_env, sizes).await;
 }

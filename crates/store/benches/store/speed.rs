@@ -11,10 +11,10 @@ use uuid::Uuid;
 
 use crate::Sizes;
 use crate::bare::{Bare, Shape};
+use crate::bench_env::BenchEnv;
 use crate::count::statements;
 use crate::declare::{World, record, write};
 use crate::depth;
-use crate::ground::Ground;
 use crate::pace::{AsyncDeed, pace};
 use crate::report::{middle, say};
 
@@ -70,13 +70,13 @@ impl Verb {
     }
 }
 
-pub(crate) async fn measure(ground: &Ground, sizes: Sizes) {
-    let bare = Bare::new(ground).await;
-    let overhead = overhead(ground).await;
+pub(crate) async fn measure(bench_env: &BenchEnv, sizes: Sizes) {
+    let bare = Bare::new(bench_env).await;
+    let overhead = overhead(bench_env).await;
     say("\n| verb | statements | workers | store/s | bare/s | store : bare |");
     say("|---|---:|---:|---:|---:|---:|");
     for verb in Verb::ALL {
-        let mut workers = prepare(ground, verb, 1).await;
+        let mut workers = prepare(bench_env, verb, 1).await;
         // The first one may look before it begins.
         Box::pin(verb.run(&mut workers[0])).await;
         let counted = Box::pin(statements(verb.run(&mut workers[0]))).await;
@@ -90,7 +90,7 @@ pub(crate) async fn measure(ground: &Ground, sizes: Sizes) {
                     rows.push((bare.clone(), shape, bare.row().await));
                 }
                 theirs.push(pace(rows, span, BareDeed).await);
-                let workers = prepare(ground, verb, count).await;
+                let workers = prepare(bench_env, verb, count).await;
                 ours.push(pace(workers, span, verb).await);
             }
             let (ours, theirs) = (middle(ours), middle(theirs));
@@ -104,11 +104,11 @@ pub(crate) async fn measure(ground: &Ground, sizes: Sizes) {
 }
 
 /// How many statements a transaction of the store has around the verb's own.
-async fn overhead(ground: &Ground) -> u64 {
-    let world = World::new(&ground.store).await;
+async fn overhead(bench_env: &BenchEnv) -> u64 {
+    let world = World::new(&bench_env.store).await;
     let id = world.declare("woken").await.id();
-    ground.store.wake(WorkItem::Resource(id)).await.unwrap();
-    statements(ground.store.wake(WorkItem::Resource(id))).await - 1
+    bench_env.store.wake(WorkItem::Resource(id)).await.unwrap();
+    statements(bench_env.store.wake(WorkItem::Resource(id))).await - 1
 }
 
 struct BareDeed;
@@ -152,25 +152,25 @@ impl AsyncDeed<Worker> for Verb {
     }
 }
 
-async fn prepare(ground: &Ground, verb: Verb, count: usize) -> Vec<Worker> {
+async fn prepare(bench_env: &BenchEnv, verb: Verb, count: usize) -> Vec<Worker> {
     let worlds: Vec<World> = {
         let mut worlds = vec![];
         for _ in 0..count {
-            worlds.push(World::new(&ground.store).await);
+            worlds.push(World::new(&bench_env.store).await);
         }
         worlds
     };
     if matches!(verb, Verb::Claim | Verb::ClaimMany) {
         let resource = worlds[0].declare("first").await;
         let waiting = "SELECT COUNT(*) FROM queue WHERE lease_until IS NULL AND due IS NOT NULL";
-        let waiting = u64::try_from(ground.number(waiting).await).unwrap();
-        depth::fill_queue(ground, resource.id(), WAITING.saturating_sub(waiting)).await;
+        let waiting = u64::try_from(bench_env.number(waiting).await).unwrap();
+        depth::fill_queue(bench_env, resource.id(), WAITING.saturating_sub(waiting)).await;
     }
     let mut workers = vec![];
     for world in &worlds {
         let of = if verb == Verb::AcceptOneCredential { &worlds[0] } else { world };
         workers.push(Worker {
-            store: Arc::clone(&ground.store),
+            store: Arc::clone(&bench_env.store),
             acceptances: match verb {
                 Verb::Accept | Verb::AcceptOneCredential => acceptances(of, count).await,
                 Verb::Commit | Verb::Claim | Verb::ClaimMany => vec![],

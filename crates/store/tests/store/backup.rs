@@ -123,9 +123,9 @@ async fn open(place: &Place, moved: Moved) -> Arc<Store> {
 // Requirement: Y-17
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_backup_under_load_is_complete_and_usable_after_its_restore() {
-    on_both_databases(async |ground: TestDatabase| {
-        Store::migrate(&ground.place, Way::Up).await.unwrap();
-        let store = open(&ground.place, Moved::NewInstallation).await;
+    on_both_databases(async |test_database: TestDatabase| {
+        Store::migrate(&test_database.place, Way::Up).await.unwrap();
+        let store = open(&test_database.place, Moved::NewInstallation).await;
         let first = store.installation().id;
         let world = World::new(&store).await;
         let sink = Receiver::new().await.sink("hook", None);
@@ -133,7 +133,7 @@ async fn a_backup_under_load_is_complete_and_usable_after_its_restore() {
         let writers = Writers::start(&world);
         let sure = writers.more(20).await;
         let folder = Folder::new();
-        let Some(copied) = copy(&ground, &folder).await else { return writers.stop().await };
+        let Some(copied) = copy(&test_database, &folder).await else { return writers.stop().await };
         writers.more(20).await;
         writers.stop().await;
         let lost = whole(&store).await;
@@ -151,12 +151,12 @@ async fn a_backup_under_load_is_complete_and_usable_after_its_restore() {
 
 /// Everything that was acknowledged before the backup began is there, with its event and entry.
 async fn whole_and_consistent(
-    ground: &TestDatabase,
+    test_database: &TestDatabase,
     store: &Store,
     sure: usize,
     seen: &[LoggedEvent],
 ) {
-    let items = ground.number("SELECT COUNT(*) FROM resources").await;
+    let items = test_database.number("SELECT COUNT(*) FROM resources").await;
     assert!(items >= i64::try_from(sure).unwrap(), "{items} of {sure}");
     for sql in [
         "SELECT COUNT(*) FROM events WHERE type = 'broker.ProvisionedResourceRequested'",
@@ -164,15 +164,15 @@ async fn whole_and_consistent(
         "SELECT COUNT(*) FROM records WHERE kind = 'resource'",
         "SELECT users FROM provider_configs",
     ] {
-        assert_eq!(ground.number(sql).await, items, "{sql}");
+        assert_eq!(test_database.number(sql).await, items, "{sql}");
     }
     let asked = "SELECT COUNT(*) FROM resources WHERE deletion_requested_at IS NOT NULL";
     let told = "SELECT COUNT(*) FROM events WHERE type = 'broker.ProvisionedResourceDeleting'";
-    assert_eq!(ground.number(asked).await, ground.number(told).await);
-    if let Place::Sqlite(_) = ground.place {
-        assert_eq!(ground.number("SELECT COUNT(*) FROM pragma_foreign_key_check").await, 0);
+    assert_eq!(test_database.number(asked).await, test_database.number(told).await);
+    if let Place::Sqlite(_) = test_database.place {
+        assert_eq!(test_database.number("SELECT COUNT(*) FROM pragma_foreign_key_check").await, 0);
         let sound = "SELECT COUNT(*) FROM pragma_integrity_check WHERE integrity_check = 'ok'";
-        assert_eq!(ground.number(sound).await, 1);
+        assert_eq!(test_database.number(sound).await, 1);
     }
     let kept = whole(store).await;
     assert!(kept.len() < seen.len(), "the restore went back in time");
@@ -199,26 +199,26 @@ async fn goes_on(world: &World, seen: &[LoggedEvent]) {
 // Requirement: Y-18
 #[tokio::test]
 async fn a_restore_in_place_is_noticed_by_its_mark() {
-    on_both_databases(async |ground: TestDatabase| {
-        Store::migrate(&ground.place, Way::Up).await.unwrap();
-        let store = open(&ground.place, Moved::NewInstallation).await;
+    on_both_databases(async |test_database: TestDatabase| {
+        Store::migrate(&test_database.place, Way::Up).await.unwrap();
+        let store = open(&test_database.place, Moved::NewInstallation).await;
         let (first, world) = (store.installation().id, World::new(&store).await);
         world.declare("kept").await;
         told(&store, Cursor::START, 1).await;
         let folder = Folder::new();
-        let Some(copied) = copy(&ground, &folder).await else { return };
+        let Some(copied) = copy(&test_database, &folder).await else { return };
         world.declare("lost").await;
         let lost = told(&store, Cursor::START, 2).await;
         store.close().await;
         // In place: the file comes back under its old name, beside its old lock.
-        let places = (&ground.place, &copied.place);
+        let places = (&test_database.place, &copied.place);
         let place = if let (Place::Sqlite(to), Place::Sqlite(from)) = places {
             for end in ["-wal", "-shm"] {
                 let _ = std::fs::remove_file(format!("{}{end}", to.display()));
             }
             std::fs::copy(from, to).unwrap();
-            ground.execute(MARK).await;
-            &ground.place
+            test_database.execute(MARK).await;
+            &test_database.place
         } else {
             copied.execute(MARK).await;
             &copied.place
@@ -242,19 +242,19 @@ async fn goes_on_without_sinks(world: &World, seen: &[LoggedEvent]) {
 // Requirement: Y-18
 #[tokio::test]
 async fn a_server_on_another_timeline_is_the_same_installation_in_a_new_epoch() {
-    let Some(ground) = TestDatabase::postgres().await else { return };
+    let Some(test_database) = TestDatabase::postgres().await else { return };
     let settle = async || -> (InstallationId, Provenance, i64) {
-        let store = open(&ground.place, Moved::NewInstallation).await;
+        let store = open(&test_database.place, Moved::NewInstallation).await;
         let it = store.installation();
         store.close().await;
-        (it.id, it.provenance, ground.number("SELECT epoch FROM installation").await)
+        (it.id, it.provenance, test_database.number("SELECT epoch FROM installation").await)
     };
     let (first, new, epoch) = settle().await;
     assert_eq!((new, epoch), (Provenance::New, 1));
     assert_eq!(settle().await, (first, Provenance::Known, 1));
-    ground.execute("UPDATE installation SET timeline = '00000000'").await;
+    test_database.execute("UPDATE installation SET timeline = '00000000'").await;
     assert_eq!(settle().await, (first, Provenance::Recovered, 2));
     assert_eq!(settle().await, (first, Provenance::Known, 2));
-    ground.execute("UPDATE installation SET timeline = NULL").await;
+    test_database.execute("UPDATE installation SET timeline = NULL").await;
     assert_eq!(settle().await, (first, Provenance::Known, 2), "an older program did not know it");
 }

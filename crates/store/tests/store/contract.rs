@@ -10,25 +10,25 @@ use crate::declare::World;
 use crate::real::Real;
 use crate::test_store::TestDatabase;
 
-fn on(ground: impl AsyncFn() -> Option<TestDatabase>) {
+fn on(ids: impl AsyncFn() -> Option<TestDatabase>) {
     let builder = || tokio::runtime::Builder::new_current_thread().enable_all().build();
     let mut tried = 0;
     for (name, promise) in PROMISES {
         let runtime = Arc::new(builder().unwrap());
         let real = runtime.block_on(async {
-            let database = ground().await?;
+            let database = ids().await?;
             Store::migrate(&database.place, Way::Up).await.unwrap();
             let store = Store::open(&database.place, Settings::default()).await.unwrap();
             let store = Arc::new(store);
             let world = World::new(&store).await;
-            let ground = usher_sim::contract::port::Ground {
+            let ids = usher_sim::contract::port::TestIds {
                 installation: store.installation().id,
                 project: world.project,
                 blueprint_version: world.blueprint_version,
                 credential: world.credential,
             };
             let (runtime, database) = (Arc::clone(&runtime), Arc::new(database));
-            Some(Real { runtime, store, ground, database, storm: None })
+            Some(Real { runtime, store, ids, database, faults: None })
         });
         let Some(mut real) = real else { return };
         eprintln!("{name}");

@@ -21,7 +21,7 @@ use usher_domain::placements::{NamespacePhase, Placement};
 use usher_domain::projects::Project;
 use usher_domain::tokens::ServerKey;
 use usher_kernel::{Record, Row, Standing};
-use usher_sim::contract::port::Ground;
+use usher_sim::contract::port::TestIds;
 use usher_store::{Acceptance, Error, Held, Leased, ResourceWrite, Store, WorkItem};
 use uuid::Uuid;
 
@@ -42,18 +42,18 @@ pub(crate) fn server_key() -> ServerKey {
 
 impl World {
     pub(crate) async fn new(store: &Arc<Store>) -> Self {
-        let ground = Ground {
+        let ids = TestIds {
             installation: store.installation().id,
             project: ProjectId::from_uuid(Uuid::now_v7()),
             blueprint_version: BlueprintVersionId::from_uuid(Uuid::now_v7()),
             credential: CredentialId::from_uuid(Uuid::now_v7()),
         };
-        Self::on(store, &ground).await
+        Self::on(store, &ids).await
     }
 
     /// A world with these ids.
-    pub(crate) async fn on(store: &Arc<Store>, ground: &Ground) -> Self {
-        let Ground { project, blueprint_version, credential, .. } = *ground;
+    pub(crate) async fn on(store: &Arc<Store>, ids: &TestIds) -> Self {
+        let TestIds { project, blueprint_version, credential, .. } = *ids;
         let now = store.now().await.unwrap();
         let slug = format!("p{}", Uuid::now_v7().simple());
         let name = "Demo".parse().unwrap();

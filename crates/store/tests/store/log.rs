@@ -135,11 +135,11 @@ async fn write(world: World, number: usize, until: Instant) -> Vec<(ResourceId, 
 // Requirement: Q-1
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn sixteen_writers_and_four_readers_lose_nothing() {
-    let storm = Duration::from_secs(asked("USHER_STORM_SECONDS", STORM));
+    let faults = Duration::from_secs(asked("USHER_STORM_SECONDS", STORM));
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         world.declare("first").await;
-        let (done, until) = (Arc::new(AtomicUsize::new(0)), Instant::now() + storm);
+        let (done, until) = (Arc::new(AtomicUsize::new(0)), Instant::now() + faults);
         let readers: Vec<_> = (0..4)
             .map(|_| tokio::spawn(follow(Arc::clone(&test.store), Arc::clone(&done))))
             .collect();
@@ -168,7 +168,7 @@ async fn sixteen_writers_and_four_readers_lose_nothing() {
             });
             assert_eq!(missing, None, "it was acknowledged");
         }
-        eprintln!("16 writers, 4 readers, {storm:?}: {written} events, each read once by each");
+        eprintln!("16 writers, 4 readers, {faults:?}: {written} events, each read once by each");
     })
     .await;
 }

@@ -8,6 +8,8 @@ mod commit;
 #[cfg(test)]
 mod contract;
 #[cfg(test)]
+mod control_plane;
+#[cfg(test)]
 mod declare;
 #[cfg(test)]
 mod demand;
@@ -18,15 +20,13 @@ mod fleet;
 #[cfg(test)]
 mod group;
 #[cfg(test)]
-mod inside;
-#[cfg(test)]
 mod ledger;
 #[cfg(test)]
 mod log;
 #[cfg(test)]
 mod lost;
 #[cfg(test)]
-mod orders;
+mod machine_commands;
 #[cfg(test)]
 mod ownership;
 #[cfg(test)]
@@ -42,13 +42,13 @@ mod running;
 #[cfg(test)]
 mod schema;
 #[cfg(test)]
-mod siblings;
-#[cfg(test)]
 mod simulated;
 #[cfg(test)]
 mod sink;
 #[cfg(test)]
 mod soak;
+#[cfg(test)]
+mod tenancy;
 #[cfg(test)]
 mod test_store;
 #[cfg(test)]

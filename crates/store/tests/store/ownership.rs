@@ -305,16 +305,16 @@ async fn an_abandoned_resource_is_recorded_and_can_be_reaped() {
 }
 
 /// Pretends that the database was seen elsewhere.
-async fn carry_off(ground: &TestDatabase) {
-    ground.execute("UPDATE installation SET database_identifier = 'elsewhere'").await;
+async fn carry_off(test_database: &TestDatabase) {
+    test_database.execute("UPDATE installation SET database_identifier = 'elsewhere'").await;
 }
 
 /// Red by: a clone that takes itself for the original.
 // Requirement: D-14
 #[tokio::test]
 async fn a_database_that_was_seen_elsewhere_is_another_installation() {
-    on_both_databases(async |ground: TestDatabase| {
-        let place = &ground.place;
+    on_both_databases(async |test_database: TestDatabase| {
+        let place = &test_database.place;
         Store::migrate(place, Way::Up).await.unwrap();
         let open = async |moved| {
             let settings = Settings { moved, ..Settings::default() };
@@ -327,11 +327,11 @@ async fn a_database_that_was_seen_elsewhere_is_another_installation() {
         assert_eq!(first.provenance, Provenance::New);
         let again = open(Moved::NewInstallation).await;
         assert_eq!((again.id, again.provenance), (first.id, Provenance::Known));
-        carry_off(&ground).await;
+        carry_off(&test_database).await;
         let restored = open(Moved::SameInstallation).await;
         assert_eq!(restored.id, first.id);
         assert_eq!(restored.provenance, Provenance::Moved { before: first.id });
-        carry_off(&ground).await;
+        carry_off(&test_database).await;
         let clone = open(Moved::NewInstallation).await;
         assert_ne!(clone.id, first.id);
         assert_eq!(clone.provenance, Provenance::Moved { before: first.id });
@@ -360,18 +360,18 @@ async fn a_copied_file_is_another_installation() {
 // Requirement: Q-10
 #[tokio::test]
 async fn after_a_logical_restore_old_transaction_ids_hide_no_event() {
-    on_both_databases(async |ground: TestDatabase| {
-        let place = &ground.place;
+    on_both_databases(async |test_database: TestDatabase| {
+        let place = &test_database.place;
         Store::migrate(place, Way::Up).await.unwrap();
         let store = Arc::new(Store::open(place, Settings::default()).await.unwrap());
         let world = World::new(&store).await;
         world.declare("before").await;
         let before = told(&store, Cursor::START, 1).await;
         store.close().await;
-        if ground.is_postgres() {
-            ground.execute("UPDATE events SET xid = '9000000000000'::xid8").await;
+        if test_database.is_postgres() {
+            test_database.execute("UPDATE events SET xid = '9000000000000'::xid8").await;
         }
-        carry_off(&ground).await;
+        carry_off(&test_database).await;
         let settings = Settings { moved: Moved::SameInstallation, ..Settings::default() };
         let store = Arc::new(Store::open(place, settings).await.unwrap());
         let old = told(&store, Cursor::START, 1).await;

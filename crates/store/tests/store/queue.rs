@@ -354,16 +354,16 @@ async fn the_statements_of_the_queue_do_what_the_rules_say() {
 // Requirement: W-6
 #[tokio::test]
 async fn a_file_that_is_opened_again_has_no_leases_of_the_dead() {
-    let ground = TestDatabase::sqlite();
-    Store::migrate(&ground.place, Way::Up).await.unwrap();
-    let store = Arc::new(Store::open(&ground.place, Settings::default()).await.unwrap());
+    let test_database = TestDatabase::sqlite();
+    Store::migrate(&test_database.place, Way::Up).await.unwrap();
+    let store = Arc::new(Store::open(&test_database.place, Settings::default()).await.unwrap());
     let world = World::new(&store).await;
     let leased = world.claim(WorkItem::Resource(world.declare("web").await.id())).await;
     let held = store.entry(leased.item).await.unwrap().unwrap();
     assert!(held.is_leased(store.now().await.unwrap()));
     store.close().await;
     drop((world, store));
-    let again = Store::open(&ground.place, Settings::default()).await.unwrap();
+    let again = Store::open(&test_database.place, Settings::default()).await.unwrap();
     let now = again.now().await.unwrap();
     let ended = again.entry(leased.item).await.unwrap().unwrap();
     let at = ended.lease_until.unwrap();

@@ -14,25 +14,25 @@ use usher_domain::peers::Peer;
 use usher_domain::tokens::{Lifetime, Outcome, Request, Token};
 use usher_kernel::schedule::{Claim, Entry};
 use usher_kernel::{Generation, Record, Timestamp, Trouble};
-use usher_sim::contract::port::{Ground, No, Port, Told};
+use usher_sim::contract::port::{No, Port, TestIds, Told};
 use usher_store::{
     Acceptance, Batch, Command, ConfigWrite, Cursor, Error, Release, RememberedKey, ResourceWrite,
     Snapshot, Store, WorkItem,
 };
 
 use crate::declare::server_key;
-use crate::simulated::Storm;
+use crate::simulated::FaultPhase;
 use crate::test_store::{self, of_resource, told};
 
 /// A store, and the runtime it waits with.
 pub(crate) struct Real {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) store: Arc<Store>,
-    pub(crate) ground: Ground,
+    pub(crate) ids: TestIds,
     /// The database, for hands that reach in from outside.
     pub(crate) database: Arc<test_store::TestDatabase>,
     /// The faults of its commits, in a simulated run.
-    pub(crate) storm: Option<Storm>,
+    pub(crate) faults: Option<FaultPhase>,
 }
 
 /// What the store's refusal means to a simulation.
@@ -98,13 +98,13 @@ impl Real {
 }
 
 impl Port for Real {
-    fn ground(&self) -> Ground {
-        self.ground
+    fn ids(&self) -> TestIds {
+        self.ids
     }
 
     fn now(&mut self) -> Timestamp {
-        if self.storm.is_some() {
-            return Storm::now();
+        if self.faults.is_some() {
+            return FaultPhase::now();
         }
         self.run(self.store.now()).unwrap()
     }
@@ -112,8 +112,8 @@ impl Port for Real {
     /// Whatever is in the future is nearer by so much, and whatever is past is longer ago. In a
     /// simulated run the time does pass.
     fn pass(&mut self, span: Duration) {
-        if let Some(storm) = &mut self.storm {
-            storm.wait(span);
+        if let Some(faults) = &mut self.faults {
+            faults.wait(span);
             return;
         }
         let span = if self.database.is_postgres() {

@@ -85,8 +85,8 @@ const RULES: [&str; 8] = [
 ];
 
 /// Every CHECK with its name and text, read from the database.
-async fn checks(ground: &TestDatabase) -> BTreeMap<String, String> {
-    match &ground.place {
+async fn checks(test_database: &TestDatabase) -> BTreeMap<String, String> {
+    match &test_database.place {
         Place::Postgres(url) => {
             let mut conn = PgConnection::connect(url).await.unwrap();
             let sql = "SELECT conname::text, pg_get_constraintdef(oid) FROM pg_constraint
@@ -97,7 +97,7 @@ async fn checks(ground: &TestDatabase) -> BTreeMap<String, String> {
             rows.into_iter().collect()
         }
         Place::Sqlite(_) => {
-            let mut conn = ground.sqlite_connection().await;
+            let mut conn = test_database.sqlite_connection().await;
             let sql = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND sql IS NOT NULL";
             let tables: Vec<String> = sqlx::query_scalar(sql).fetch_all(&mut conn).await.unwrap();
             conn.close().await.unwrap();
@@ -149,8 +149,8 @@ async fn every_check_is_a_closed_set_of_the_code_character_for_character() {
     .await;
 }
 
-async fn described(ground: &TestDatabase) -> String {
-    match &ground.place {
+async fn described(test_database: &TestDatabase) -> String {
+    match &test_database.place {
         Place::Postgres(url) => {
             let mut conn = PgConnection::connect(url).await.unwrap();
             let sql = "SELECT text FROM (
@@ -174,7 +174,7 @@ async fn described(ground: &TestDatabase) -> String {
             lines.join("\n")
         }
         Place::Sqlite(_) => {
-            let mut conn = ground.sqlite_connection().await;
+            let mut conn = test_database.sqlite_connection().await;
             let sql = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY tbl_name, name";
             let lines: Vec<String> = sqlx::query_scalar(sql).fetch_all(&mut conn).await.unwrap();
             conn.close().await.unwrap();
@@ -198,19 +198,19 @@ async fn the_migrations_make_the_schema_that_was_committed() {
 // Requirement: D-5
 #[tokio::test]
 async fn migrations_go_up_and_down_and_up_again_with_data() {
-    on_both_databases(async |ground: TestDatabase| {
-        let place = &ground.place;
+    on_both_databases(async |test_database: TestDatabase| {
+        let place = &test_database.place;
         let all = Store::migrate(place, Way::Up).await.unwrap();
         let count = all.applied.len();
         assert_eq!(all.pending, Vec::<String>::new());
-        let before = described(&ground).await;
+        let before = described(&test_database).await;
         for down in 1..=count {
             fill(place).await;
             let status = Store::migrate(place, Way::Down(down)).await.unwrap();
             assert_eq!((status.applied.len(), status.pending.len()), (count - down, down));
             let status = Store::migrate(place, Way::Up).await.unwrap();
             assert_eq!(status, all);
-            assert_eq!(described(&ground).await, before, "down by {down} and up again");
+            assert_eq!(described(&test_database).await, before, "down by {down} and up again");
         }
         fill(place).await;
         let refused = Store::migrate(place, Way::Down(count + 1)).await.unwrap_err();
@@ -238,16 +238,18 @@ async fn closed(store: std::sync::Arc<Store>) {
 // Requirement: Q-13
 #[tokio::test]
 async fn a_newer_a_changed_and_a_foreign_schema_are_refused_by_name() {
-    on_both_databases(async |ground: TestDatabase| {
-        let place = &ground.place;
+    on_both_databases(async |test_database: TestDatabase| {
+        let place = &test_database.place;
         Store::migrate(place, Way::Up).await.unwrap();
         Store::migrate(place, Way::Down(1)).await.unwrap();
         let refused = Store::open(place, Settings::default()).await.unwrap_err();
         let behind = Refusal::Behind { missing: "0010_free_and_gone_machines".to_owned() };
         assert!(matches!(&refused, Error::Schema(it) if *it == behind), "{refused}");
         Store::migrate(place, Way::Up).await.unwrap();
-        let bytes = if ground.is_postgres() { "'\\x01'" } else { "x'01'" };
-        ground.execute(&format!("INSERT INTO usher_schema VALUES ('0099_later', {bytes})")).await;
+        let bytes = if test_database.is_postgres() { "'\\x01'" } else { "x'01'" };
+        test_database
+            .execute(&format!("INSERT INTO usher_schema VALUES ('0099_later', {bytes})"))
+            .await;
         let newer = Refusal::Newer { found: "0099_later".to_owned() };
         for way in [Way::Up, Way::Down(1), Way::Stay] {
             let refused = Store::migrate(place, way).await.unwrap_err();
@@ -255,9 +257,9 @@ async fn a_newer_a_changed_and_a_foreign_schema_are_refused_by_name() {
         }
         let refused = Store::open(place, Settings::default()).await.unwrap_err();
         assert!(matches!(&refused, Error::Schema(it) if *it == newer), "{refused}");
-        ground.execute("DELETE FROM usher_schema WHERE name = '0099_later'").await;
+        test_database.execute("DELETE FROM usher_schema WHERE name = '0099_later'").await;
         let sql = format!("UPDATE usher_schema SET checksum = {bytes} WHERE name LIKE '0002%'");
-        ground.execute(&sql).await;
+        test_database.execute(&sql).await;
         let refused = Store::open(place, Settings::default()).await.unwrap_err();
         let changed = Refusal::Changed { name: "0002_records".to_owned() };
         assert!(matches!(&refused, Error::Schema(it) if *it == changed), "{refused}");
@@ -265,14 +267,14 @@ async fn a_newer_a_changed_and_a_foreign_schema_are_refused_by_name() {
     .await;
     let mut foreign = vec![TestDatabase::sqlite()];
     foreign.extend(TestDatabase::empty_postgres().await);
-    for ground in foreign {
-        if let Place::Sqlite(path) = &ground.place {
+    for test_database in foreign {
+        if let Place::Sqlite(path) = &test_database.place {
             std::fs::File::create(path).unwrap();
         }
-        ground.execute("CREATE TABLE shop (id int)").await;
+        test_database.execute("CREATE TABLE shop (id int)").await;
         for refused in [
-            Store::migrate(&ground.place, Way::Up).await.map(|_| ()).unwrap_err(),
-            Store::open(&ground.place, Settings::default()).await.map(|_| ()).unwrap_err(),
+            Store::migrate(&test_database.place, Way::Up).await.map(|_| ()).unwrap_err(),
+            Store::open(&test_database.place, Settings::default()).await.map(|_| ()).unwrap_err(),
         ] {
             let table = Refusal::Foreign { table: "shop".to_owned() };
             assert!(matches!(&refused, Error::Schema(it) if *it == table), "{refused}");

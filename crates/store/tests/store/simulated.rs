@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tokio::runtime::{Builder, Runtime};
 use usher_kernel::Timestamp;
-use usher_sim::broker::state::{State, ground};
+use usher_sim::broker::state::{State, ids};
 use usher_sim::clock::{PACE, REQUEST_BOUND, millis};
 use usher_sim::contract::port::No;
 use usher_sim::life::{Verdict, live_in};
@@ -47,7 +47,7 @@ pub(crate) enum Bend {
 }
 
 /// What befalls the commits of one item.
-pub(crate) struct Storm {
+pub(crate) struct FaultPhase {
     rng: Rng,
     next: Instant,
     bend: Option<Bend>,
@@ -68,7 +68,7 @@ enum Fate {
     Crash(u64),
 }
 
-impl Storm {
+impl FaultPhase {
     /// Waits for the next tick; a late run does not wait.
     #[expect(clippy::disallowed_methods, reason = "the store's clock is the real one")]
     pub(crate) fn wait(&mut self, tick: Duration) {
@@ -98,7 +98,7 @@ impl Storm {
 impl Real {
     /// Breaks a promise on purpose, if this item is for that.
     pub(crate) fn bent(&self, mut write: ResourceWrite) -> ResourceWrite {
-        match self.storm.as_ref().and_then(|it| it.bend) {
+        match self.faults.as_ref().and_then(|it| it.bend) {
             None => {}
             Some(Bend::SkipVersion) => {
                 let record = self.run(self.store.resource(write.next.id())).unwrap();
@@ -115,7 +115,7 @@ impl Real {
         &mut self,
         commit: impl AsyncFnOnce(&Store) -> Result<(), Error>,
     ) -> Result<(), No> {
-        let fate = self.storm.as_mut().map_or(Fate::Answered, Storm::fate);
+        let fate = self.faults.as_mut().map_or(Fate::Answered, FaultPhase::fate);
         let (turns, crashes) = match fate {
             Fate::Answered => (u64::MAX, false),
             Fate::GivenUp(turns) => (turns, false),
@@ -132,10 +132,10 @@ impl Real {
             }
             None
         });
-        if let Some(storm) = &self.storm {
-            let met = if crashes { &storm.met.crashed } else { &storm.met.given_up };
+        if let Some(faults) = &self.faults {
+            let met = if crashes { &faults.met.crashed } else { &faults.met.given_up };
             met.fetch_add(u64::from(turns < u64::MAX), Ordering::Relaxed);
-            storm.met.was_done.fetch_add(u64::from(answer.is_some()), Ordering::Relaxed);
+            faults.met.was_done.fetch_add(u64::from(answer.is_some()), Ordering::Relaxed);
         }
         if crashes {
             self.reopen();
@@ -189,7 +189,7 @@ fn template() -> &'static [(&'static str, Vec<u8>); 2] {
         runtime().block_on(async {
             Store::migrate(&place, Way::Up).await.unwrap();
             let store = Arc::new(Store::open(&place, settings()).await.unwrap());
-            World::on(&store, &ground()).await;
+            World::on(&store, &ids()).await;
             store.close().await;
         });
         let read = |name| (name, std::fs::read(folder.0.join(name)).unwrap());
@@ -207,9 +207,9 @@ fn live(seed: u64, bend: Option<Bend>, met: &Arc<Met>) -> Verdict {
     let runtime = Arc::new(runtime());
     let opened = runtime.block_on(Store::open(&database.place, settings())).unwrap();
     let met = Arc::clone(met);
-    let storm = Some(Storm { rng: Rng::new(seed), next: Instant::now(), bend, met });
-    let (ground, database) = (ground(), Arc::new(database));
-    let real = Real { runtime, store: Arc::new(opened), ground, database, storm };
+    let faults = Some(FaultPhase { rng: Rng::new(seed), next: Instant::now(), bend, met });
+    let (ids, database) = (ids(), Arc::new(database));
+    let real = Real { runtime, store: Arc::new(opened), ids, database, faults };
     live_in(State::on(seed, Box::new(real), true))
 }
 

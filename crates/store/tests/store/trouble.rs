@@ -81,30 +81,30 @@ async fn a_row_that_was_mended_goes_on_by_command() {
 // Requirement: Q-14
 #[tokio::test]
 async fn a_file_is_open_in_one_process_only() {
-    let ground = TestDatabase::sqlite();
-    Store::migrate(&ground.place, Way::Up).await.unwrap();
-    let first = Store::open(&ground.place, Settings::default()).await.unwrap();
+    let test_database = TestDatabase::sqlite();
+    Store::migrate(&test_database.place, Way::Up).await.unwrap();
+    let first = Store::open(&test_database.place, Settings::default()).await.unwrap();
     for refused in [
-        Store::open(&ground.place, Settings::default()).await.map(|_| ()).unwrap_err(),
-        Store::migrate(&ground.place, Way::Stay).await.map(|_| ()).unwrap_err(),
+        Store::open(&test_database.place, Settings::default()).await.map(|_| ()).unwrap_err(),
+        Store::migrate(&test_database.place, Way::Stay).await.map(|_| ()).unwrap_err(),
     ] {
         let Error::InUse { file } = &refused else { panic!("{refused}") };
         assert!(file.ends_with("usher.db.lock"), "{file}");
     }
     first.close().await;
-    Store::open(&ground.place, Settings::default()).await.unwrap();
+    Store::open(&test_database.place, Settings::default()).await.unwrap();
 }
 
 /// Red by: a missing or foreign file that is taken for an empty store.
 // Requirement: Q-14
 #[tokio::test]
 async fn a_file_that_is_not_there_or_no_database_is_refused() {
-    let ground = TestDatabase::sqlite();
-    let Place::Sqlite(path) = &ground.place else { return };
-    assert!(Store::open(&ground.place, Settings::default()).await.is_err());
+    let test_database = TestDatabase::sqlite();
+    let Place::Sqlite(path) = &test_database.place else { return };
+    assert!(Store::open(&test_database.place, Settings::default()).await.is_err());
     assert!(!path.exists(), "opening makes nothing");
     std::fs::write(path, "this is no database, it is a text").unwrap();
-    let refused = Store::open(&ground.place, Settings::default()).await.unwrap_err();
+    let refused = Store::open(&test_database.place, Settings::default()).await.unwrap_err();
     assert!(matches!(refused, Error::Database { .. }), "{refused}");
     let nowhere = Place::Sqlite("/nowhere/at/all/usher.db".into());
     let refused = Store::open(&nowhere, Settings::default()).await.unwrap_err();
@@ -138,8 +138,8 @@ async fn a_server_that_is_killed_and_started_again_is_survived() {
 // Requirement: Q-15
 #[tokio::test]
 async fn every_session_has_its_limits() {
-    let Some(ground) = TestDatabase::empty_postgres().await else { return };
-    Store::migrate(&ground.place, Way::Up).await.unwrap();
+    let Some(test_database) = TestDatabase::empty_postgres().await else { return };
+    Store::migrate(&test_database.place, Way::Up).await.unwrap();
     let minute = Duration::from_mins(1);
     let settings = Settings {
         statement_timeout: minute,
@@ -147,14 +147,14 @@ async fn every_session_has_its_limits() {
         idle_timeout: minute * 2,
         ..Settings::default()
     };
-    let store = Store::open(&ground.place, settings).await.unwrap();
+    let store = Store::open(&test_database.place, settings).await.unwrap();
     let sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'usher'
         AND datname = current_database()";
-    assert!(ground.number(sql).await >= 1, "it is found by its name");
+    assert!(test_database.number(sql).await >= 1, "it is found by its name");
     // A lock that another session holds for ever fails a write after the configured timeout.
     let world = World::new(&Arc::new(store)).await;
     let id = world.declare("web").await.id();
-    let Place::Postgres(url) = &ground.place else { return };
+    let Place::Postgres(url) = &test_database.place else { return };
     let mut conn = <sqlx::PgConnection as sqlx::Connection>::connect(url).await.unwrap();
     sqlx::raw_sql("BEGIN; LOCK TABLE records").execute(&mut conn).await.unwrap();
     let ended = world.store.command(id, Command::Deprovision, None).await.unwrap_err();
@@ -200,11 +200,11 @@ async fn bad_rows_of_other_tables_are_parked_by_name() {
 // Requirement: Q-23
 #[tokio::test]
 async fn a_full_or_read_only_server_has_its_own_error() {
-    let Some(ground) = TestDatabase::postgres().await else { return };
-    let store = Arc::new(Store::open(&ground.place, Settings::default()).await.unwrap());
+    let Some(test_database) = TestDatabase::postgres().await else { return };
+    let store = Arc::new(Store::open(&test_database.place, Settings::default()).await.unwrap());
     let world = World::new(&store).await;
     let item = WorkItem::Resource(world.declare("web").await.id());
-    ground
+    test_database
         .execute(
             "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$
                 BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = '53100'; END $$;
@@ -215,14 +215,14 @@ async fn a_full_or_read_only_server_has_its_own_error() {
     let full = store.wake(item).await.unwrap_err();
     assert!(matches!(full, Error::Full { .. }), "{full}");
     assert!(matches!(full.trouble(), Trouble::Unavailable { .. }));
-    ground.execute("DROP TRIGGER full_disk ON queue").await;
+    test_database.execute("DROP TRIGGER full_disk ON queue").await;
     assert!(store.wake(item).await.unwrap(), "it goes on when there is room");
     let sql = "DO $$ BEGIN EXECUTE format(
         'ALTER DATABASE %I SET default_transaction_read_only = on', current_database()); END $$";
-    ground.execute(sql).await;
+    test_database.execute(sql).await;
     store.close().await;
     // Opening settles whose the database is, which is a write.
-    let refused = Store::open(&ground.place, Settings::default()).await.unwrap_err();
+    let refused = Store::open(&test_database.place, Settings::default()).await.unwrap_err();
     assert!(matches!(refused, Error::ReadOnly { .. }), "{refused}");
 }
 

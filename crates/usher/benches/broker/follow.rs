@@ -13,7 +13,7 @@ use usher_agent::settings::Settings;
 use usher_agent::stream::Lines;
 use usher_wire::http::Secret;
 
-use crate::house::House;
+use crate::test_server::TestServer;
 
 /// When each event was received, by resource and event word.
 type Told = HashMap<(String, String), SystemTime>;
@@ -32,17 +32,17 @@ impl Drop for Follower {
 }
 
 impl Follower {
-    pub(crate) async fn new(house: &House) -> Self {
+    pub(crate) async fn new(server: &TestServer) -> Self {
         let settings = Settings {
-            api_url: format!("http://127.0.0.1:{}", house.port()),
+            api_url: format!("http://127.0.0.1:{}", server.port()),
             project_id: String::new(),
             resource_id: String::new(),
-            token_file: house.data(),
+            token_file: server.data(),
             ca_file: None,
             in_flight_dir: None,
         };
         let client = Client::new(&settings).unwrap();
-        let token = std::fs::read_to_string(house.data().join("admin.token")).unwrap();
+        let token = std::fs::read_to_string(server.data().join("admin.token")).unwrap();
         let opened = client.listen("/v1/events", &Secret::new(token.trim()), None).await;
         let mut body = opened.unwrap();
         let told = Arc::<Mutex<Told>>::default();

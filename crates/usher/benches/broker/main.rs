@@ -7,41 +7,41 @@
 //! `--at N` runs one number of walkers only.
 #![expect(clippy::unwrap_used, reason = "a measurement that fails has nothing to say")]
 
+mod bench_env;
 #[expect(dead_code, clippy::panic, reason = "shared with the tests")]
 #[path = "../../tests/walk/caller.rs"]
 mod caller;
 mod commits;
 mod cpu;
-#[expect(dead_code, reason = "shared with the tests")]
-#[path = "../../tests/walk/crowd.rs"]
-mod crowd;
 #[expect(dead_code, clippy::panic, reason = "shared with the tests of the store")]
 #[path = "../../../store/tests/store/declare.rs"]
 mod declare;
+#[expect(dead_code, reason = "shared with the tests")]
+#[path = "../../tests/walk/fake_agents.rs"]
+mod fake_agents;
 mod follow;
-mod ground;
-#[expect(dead_code, clippy::panic, reason = "shared with the tests")]
-#[path = "../../tests/walk/house.rs"]
-mod house;
 mod memory;
 #[path = "../../../store/benches/store/pace.rs"]
 mod pace;
 #[path = "../../tests/walk/port.rs"]
 mod port;
-#[expect(dead_code, reason = "shared with the tests")]
-#[path = "../../tests/walk/premises.rs"]
-mod premises;
 #[path = "../../../store/benches/store/report.rs"]
 mod report;
 #[path = "../../tests/walk/running.rs"]
 mod running;
+#[expect(dead_code, reason = "shared with the tests")]
+#[path = "../../tests/walk/test_env.rs"]
+mod test_env;
+#[expect(dead_code, clippy::panic, reason = "shared with the tests")]
+#[path = "../../tests/walk/test_server.rs"]
+mod test_server;
 #[path = "../../tests/walk/together.rs"]
 mod together;
 mod walks;
 
 use std::time::Duration;
 
-use ground::Ground;
+use bench_env::BenchEnv;
 use report::say;
 
 #[derive(Clone, Copy)]
@@ -75,21 +75,21 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         if only.is_none_or(|it| it == "sqlite") {
-            measure(&Ground::sqlite(), sizes).await;
+            measure(&BenchEnv::sqlite(), sizes).await;
         }
         if only.is_none_or(|it| it == "postgres") {
-            match Ground::postgres() {
-                Some(ground) => measure(&ground, sizes).await,
+            match BenchEnv::postgres() {
+                Some(bench_env) => measure(&bench_env, sizes).await,
                 None => say("\nPostgreSQL: SKIPPED, there is none"),
             }
         }
     });
 }
 
-async fn measure(ground: &Ground, sizes: Sizes) {
-    say(format_args!("\n# {}", ground.name()));
-    walks::measure(ground, sizes).await;
+async fn measure(bench_env: &BenchEnv, sizes: Sizes) {
+    say(format_args!("\n# {}", bench_env.name()));
+    walks::measure(bench_env, sizes).await;
     if sizes.resources > 0 {
-        memory::measure(ground, sizes).await;
+        memory::measure(bench_env, sizes).await;
     }
 }

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::Sizes;
+use crate::bench_env::BenchEnv;
 use crate::caller::{Caller, declaration};
 use crate::commits;
 use crate::cpu;
-use crate::crowd::Crowd;
+use crate::fake_agents::FakeAgents;
 use crate::follow::Follower;
-use crate::ground::Ground;
-use crate::house::House;
 use crate::report::{middle, quantiles, say};
+use crate::test_server::TestServer;
 
 /// Numbers of concurrent walkers.
 const WALKERS: [usize; 3] = [1, 8, 32];
@@ -34,9 +34,9 @@ struct Bench {
 }
 
 impl Bench {
-    async fn new(house: &House) -> Self {
-        let follower = Arc::new(Follower::new(house).await);
-        Self { caller: house.caller().clone(), follower, number: Arc::default() }
+    async fn new(server: &TestServer) -> Self {
+        let follower = Arc::new(Follower::new(server).await);
+        Self { caller: server.caller().clone(), follower, number: Arc::default() }
     }
 
     async fn provision(&self, parameters: &serde_json::Value) -> String {
@@ -58,19 +58,19 @@ impl Bench {
     }
 }
 
-pub(crate) async fn measure(ground: &Ground, sizes: Sizes) {
-    let house = ground.house("walks").await;
-    let _crowd = Crowd::gather(&house.data());
-    let bench = Bench::new(&house).await;
+pub(crate) async fn measure(bench_env: &BenchEnv, sizes: Sizes) {
+    let server = bench_env.server("walks").await;
+    let _agents = FakeAgents::gather(&server.data());
+    let bench = Bench::new(&server).await;
     // One resource stays, so that shared objects are not torn down.
     let first = bench.come().await;
-    let [inwards, outwards] = written(ground, &bench).await;
+    let [inwards, outwards] = written(bench_env, &bench).await;
     let per_walk = inwards + outwards;
-    let store = ground.store("bare").await;
+    let store = bench_env.store("bare").await;
     say("\n| at a time | walks/s | commits/s | commits per walk | walks : commits ÷ per walk | \
          ms of processor per walk: server | callers and nodes | database |");
     say("|---:|---:|---:|---:|---:|---:|---:|---:|");
-    let processes = Processes::new(ground, &house).await;
+    let processes = Processes::new(bench_env, &server).await;
     for workers in WALKERS.into_iter().filter(|it| sizes.at.is_none_or(|at| at == *it)) {
         let (mut ours, mut theirs) = (vec![], vec![]);
         let mut spent = Spent::default();
@@ -89,7 +89,7 @@ pub(crate) async fn measure(ground: &Ground, sizes: Sizes) {
         ));
     }
     store.close().await;
-    readiness(&house, &bench, sizes.timed).await;
+    readiness(&server, &bench, sizes.timed).await;
     bench.go(&first).await;
 }
 
@@ -108,8 +108,8 @@ struct Spent {
 }
 
 impl Processes {
-    async fn new(ground: &Ground, house: &House) -> Self {
-        Self { server: house.pid(), database: ground.database().await }
+    async fn new(bench_env: &BenchEnv, server: &TestServer) -> Self {
+        Self { server: server.pid(), database: bench_env.database().await }
     }
 
     fn spent(&self) -> [f64; 3] {
@@ -156,23 +156,23 @@ async fn per_second(bench: &Bench, workers: usize, span: Duration) -> (f64, f64)
 }
 
 /// What one provision and one teardown cost; the commits of each.
-async fn written(ground: &Ground, bench: &Bench) -> [f64; 2] {
+async fn written(bench_env: &BenchEnv, bench: &Bench) -> [f64; 2] {
     say("\n| way | writes | transactions that wrote | steps that wrote | steps | looks | \
          verbs outside |");
     say("|---|---:|---:|---:|---:|---:|---:|");
-    let begun = Look::new(ground, bench).await;
+    let begun = Look::new(bench_env, bench).await;
     let come = (0..COUNTED).map(|_| {
         let bench = bench.clone();
         tokio::spawn(async move { bench.come().await })
     });
     let ids = all(come.collect()).await;
-    let between = Look::new(ground, bench).await;
+    let between = Look::new(bench_env, bench).await;
     let go = ids.into_iter().map(|id| {
         let bench = bench.clone();
         tokio::spawn(async move { bench.go(&id).await })
     });
     all(go.collect()).await;
-    let ended = Look::new(ground, bench).await;
+    let ended = Look::new(bench_env, bench).await;
     [between.told_since("in", &begun), ended.told_since("out", &between)]
 }
 
@@ -191,10 +191,10 @@ struct Look {
 }
 
 impl Look {
-    async fn new(ground: &Ground, bench: &Bench) -> Self {
+    async fn new(bench_env: &BenchEnv, bench: &Bench) -> Self {
         // Work triggered by the last event is counted as well.
         tokio::time::sleep(Duration::from_millis(500)).await;
-        Self { counters: bench.caller.counters().await, written: ground.written().await }
+        Self { counters: bench.caller.counters().await, written: bench_env.written().await }
     }
 
     /// Prints the difference per node; returns the writes of the store.
@@ -221,11 +221,11 @@ impl Look {
 }
 
 /// Latency from the readiness of a substrate to the Ready event at a client.
-async fn readiness(house: &House, bench: &Bench, count: usize) {
+async fn readiness(server: &TestServer, bench: &Bench, count: usize) {
     let mut spans = Vec::new();
     for _ in 0..count.div_ceil(COUNTED) {
         let timed = (0..COUNTED).map(|_| {
-            let (bench, data) = (bench.clone(), house.data());
+            let (bench, data) = (bench.clone(), server.data());
             tokio::spawn(async move {
                 let id = bench.provision(&json!({ "readyAfterMs": READY_AFTER_MS })).await;
                 let heard = bench.follower.until(&id, "Ready").await;

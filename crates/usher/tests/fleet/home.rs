@@ -10,77 +10,77 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use crate::caller::{SOON, declaration};
-use crate::house::{House, PATIENCE};
+use crate::test_server::{PATIENCE, TestServer};
 
 /// Late heartbeats on a busy machine are not the subject of these tests.
 const NEVER_LOST: &str = "mesh.missed_max=1000";
 
 /// A server with this many machines.
-async fn up(machines: usize, settings: &[&str]) -> House {
+async fn up(machines: usize, settings: &[&str]) -> TestServer {
     let machines = format!("local.machines={machines}");
-    House::up(&[&[machines.as_str()], settings].concat()).await
+    TestServer::up(&[&[machines.as_str()], settings].concat()).await
 }
 
 /// How many machines of the fleet are in a phase, and how many of them a resource holds.
-async fn machines(house: &House, phase: &str) -> (usize, usize) {
-    let machines = house.caller().list("/v1/fleet/machines").await;
+async fn machines(server: &TestServer, phase: &str) -> (usize, usize) {
+    let machines = server.caller().list("/v1/fleet/machines").await;
     let found: Vec<_> = machines.iter().filter(|it| it["phase"] == phase).collect();
     (found.len(), found.iter().filter(|it| !it["holder"].is_null()).count())
 }
 
 /// Waits until this many machines are in a phase, and this many of them are held.
-async fn until_machines(house: &House, phase: &str, counts: (usize, usize)) {
+async fn until_machines(server: &TestServer, phase: &str, counts: (usize, usize)) {
     let begun = Instant::now();
-    while machines(house, phase).await != counts {
-        assert!(begun.elapsed() < PATIENCE, "never {counts:?} {phase}: {}", house.said());
+    while machines(server, phase).await != counts {
+        assert!(begun.elapsed() < PATIENCE, "never {counts:?} {phase}: {}", server.said());
         sleep(SOON).await;
     }
 }
 
 /// A ready node on a machine.
-async fn ready(house: &mut House, name: &str) -> String {
-    let id = house.provision(name).await;
-    house.until_phase(&id, "Ready").await;
+async fn ready(server: &mut TestServer, name: &str) -> String {
+    let id = server.provision(name).await;
+    server.until_phase(&id, "Ready").await;
     id
 }
 
 /// Tears a node down, and waits until nothing is left.
-async fn show_out(house: &mut House, id: &str) {
-    house.deprovision(id).await;
-    house.until_phase(id, "Deleted").await;
-    house.until_nothing_is_left().await;
+async fn show_out(server: &mut TestServer, id: &str) {
+    server.deprovision(id).await;
+    server.until_phase(id, "Deleted").await;
+    server.until_nothing_is_left().await;
 }
 
 /// The entries of a folder of the data directory.
-fn within(house: &House, folder: &str) -> Vec<PathBuf> {
-    let standing = house.standing().into_iter();
+fn within(server: &TestServer, folder: &str) -> Vec<PathBuf> {
+    let standing = server.standing().into_iter();
     standing.filter(|it| it.parent().is_some_and(|it| it.ends_with(folder))).collect()
 }
 
 // Requirement: F-73
 #[tokio::test]
 async fn a_node_comes_and_goes_on_a_machine_of_the_fleet() {
-    let mut house = up(4, &[]).await;
+    let mut server = up(4, &[]).await;
     let begun = Instant::now();
-    let id = ready(&mut house, "node-1").await;
+    let id = ready(&mut server, "node-1").await;
     println!("a node is ready {:.1?} after it was declared", begun.elapsed());
     // The heartbeat may arrive before the shard's next poll.
-    until_machines(&house, "Configured", (1, 1)).await;
-    assert_eq!(house.processes().len(), 1);
-    show_out(&mut house, &id).await;
+    until_machines(&server, "Configured", (1, 1)).await;
+    assert_eq!(server.processes().len(), 1);
+    show_out(&mut server, &id).await;
 }
 
 // Requirement: F-73
 #[tokio::test]
 async fn a_node_on_the_fleet_outlives_its_server_and_the_next_tears_it_down() {
-    let mut house = up(4, &[]).await;
-    let id = ready(&mut house, "node-1").await;
-    let before = house.processes();
-    house.kill();
-    assert_eq!(house.processes(), before, "it keeps running");
-    house.start(None);
-    assert!(house.until_ready().await);
-    show_out(&mut house, &id).await;
+    let mut server = up(4, &[]).await;
+    let id = ready(&mut server, "node-1").await;
+    let before = server.processes();
+    server.kill();
+    assert_eq!(server.processes(), before, "it keeps running");
+    server.start(None);
+    assert!(server.until_ready().await);
+    show_out(&mut server, &id).await;
 }
 
 /// Red by: a Failed machine that is released while its host and its node exist, or a FAILED that no
@@ -89,18 +89,18 @@ async fn a_node_on_the_fleet_outlives_its_server_and_the_next_tears_it_down() {
 #[tokio::test]
 async fn a_machine_that_its_provider_reports_failed_is_torn_down() {
     for lost in ["fleet/hosts", "fleet/process"] {
-        let mut house = up(1, &["local.look_interval=100ms"]).await;
-        let id = ready(&mut house, "node-1").await;
-        let [lost] = &within(&house, lost)[..] else { panic!("{:?}", house.standing()) };
-        house.take_away(lost);
-        house.until_phase(&id, "Failed").await;
-        let why = house.why(&id).await["summary"].to_string();
+        let mut server = up(1, &["local.look_interval=100ms"]).await;
+        let id = ready(&mut server, "node-1").await;
+        let [lost] = &within(&server, lost)[..] else { panic!("{:?}", server.standing()) };
+        server.take_away(lost);
+        server.until_phase(&id, "Failed").await;
+        let why = server.why(&id).await["summary"].to_string();
         assert!(why.contains("local-slot-0000") && why.contains("is gone"), "{why}");
-        assert_eq!(machines(&house, "Failed").await, (1, 1), "it is held until it is torn down");
-        show_out(&mut house, &id).await;
+        assert_eq!(machines(&server, "Failed").await, (1, 1), "it is held until it is torn down");
+        show_out(&mut server, &id).await;
         // The slot is usable again.
-        let id = ready(&mut house, "node-2").await;
-        show_out(&mut house, &id).await;
+        let id = ready(&mut server, "node-2").await;
+        show_out(&mut server, &id).await;
     }
 }
 
@@ -109,12 +109,12 @@ async fn a_machine_that_its_provider_reports_failed_is_torn_down() {
 #[tokio::test]
 async fn a_resource_without_a_free_machine_says_so_and_gets_the_next_one() {
     let settings = ["broker.reconcile_interval=1h", "local.wait_interval=1h"];
-    let mut house = up(1, &settings).await;
-    let first = ready(&mut house, "node-1").await;
-    let second = house.provision("node-2").await;
+    let mut server = up(1, &settings).await;
+    let first = ready(&mut server, "node-1").await;
+    let second = server.provision("node-2").await;
     let begun = Instant::now();
     loop {
-        let why = house.why(&second).await;
+        let why = server.why(&second).await;
         let said = why["blockers"].to_string().contains("no machine of the fleet is free");
         if said && why["resource"]["phase"] == "Provisioning" {
             break;
@@ -122,10 +122,10 @@ async fn a_resource_without_a_free_machine_says_so_and_gets_the_next_one() {
         assert!(begun.elapsed() < PATIENCE, "no blocker says so: {why}");
         sleep(SOON).await;
     }
-    house.deprovision(&first).await;
-    house.until_phase(&first, "Deleted").await;
-    house.until_phase(&second, "Ready").await;
-    show_out(&mut house, &second).await;
+    server.deprovision(&first).await;
+    server.until_phase(&first, "Deleted").await;
+    server.until_phase(&second, "Ready").await;
+    show_out(&mut server, &second).await;
 }
 
 /// Red by: a part that counts as absent while its machine is held, or a machine that is held for a
@@ -134,40 +134,40 @@ async fn a_resource_without_a_free_machine_says_so_and_gets_the_next_one() {
 #[tokio::test]
 async fn a_part_removed_by_hand_releases_its_machine() {
     let settings = [NEVER_LOST, "mesh.drain_grace=1h", "mesh.acknowledgements=500ms"];
-    let mut house = up(2, &settings).await;
-    let id = ready(&mut house, "node-1").await;
+    let mut server = up(2, &settings).await;
+    let id = ready(&mut server, "node-1").await;
     // The node cannot leave, so that its objects stay.
-    house.signal_agents(Signal::STOP);
-    house.deprovision(&id).await;
-    house.until_reason(&id, "DrainingNode").await;
+    server.signal_agents(Signal::STOP);
+    server.deprovision(&id).await;
+    server.until_reason(&id, "DrainingNode").await;
     // The composer would recreate the part of a substrate: the server is stopped meanwhile.
-    house.signal(Signal::STOP);
+    server.signal(Signal::STOP);
     for (kind, count) in [("world/part", 2), ("world/substrate", 1)] {
-        let found = within(&house, kind);
+        let found = within(&server, kind);
         assert_eq!(found.len(), count, "{found:?}");
         for it in &found {
-            house.take_away(it);
+            server.take_away(it);
         }
     }
-    house.signal(Signal::CONT);
-    house.signal_agents(Signal::CONT);
-    house.until_phase(&id, "Deleted").await;
-    assert_eq!(machines(&house, "Speculative").await, (2, 0), "an absent part has no machine");
-    house.until_nothing_is_left().await;
+    server.signal(Signal::CONT);
+    server.signal_agents(Signal::CONT);
+    server.until_phase(&id, "Deleted").await;
+    assert_eq!(machines(&server, "Speculative").await, (2, 0), "an absent part has no machine");
+    server.until_nothing_is_left().await;
 }
 
 /// Red by: a server that keeps running without its machines, silently.
 // Requirement: F-79
 #[tokio::test]
 async fn a_provider_state_that_cannot_be_written_stops_the_server() {
-    let mut house = up(1, &["local.forget_tokens=1s"]).await;
-    let state = house.data().join("fleet/state");
+    let mut server = up(1, &["local.forget_tokens=1s"]).await;
+    let state = server.data().join("fleet/state");
     fs::remove_file(&state).unwrap();
     fs::create_dir_all(state.join("in-the-way")).unwrap();
     // The server may end before it responds.
-    house.ask("POST", "/v1/resources", Some(&declaration("node-1", &json!({})))).await;
-    assert_eq!(house.until_ended().await, Some(5));
-    let log = house.said();
+    server.ask("POST", "/v1/resources", Some(&declaration("node-1", &json!({})))).await;
+    assert_eq!(server.until_ended().await, Some(5));
+    let log = server.said();
     let said = log.lines().last().unwrap_or_default();
     let sentence = "usher: failed to write the state of the local provider";
     assert!(said.starts_with(sentence), "{log}");
@@ -177,13 +177,13 @@ async fn a_provider_state_that_cannot_be_written_stops_the_server() {
 // Requirement: F-80
 #[tokio::test]
 async fn the_provider_soon_erases_a_redeemed_token() {
-    let mut house = up(1, &["local.forget_tokens=100ms"]).await;
-    let id = ready(&mut house, "node-1").await;
-    let state = house.data().join("fleet/state");
+    let mut server = up(1, &["local.forget_tokens=100ms"]).await;
+    let id = ready(&mut server, "node-1").await;
+    let state = server.data().join("fleet/state");
     let begun = Instant::now();
     while String::from_utf8_lossy(&fs::read(&state).unwrap()).contains("ubt_") {
-        assert!(begun.elapsed() < PATIENCE, "never forgotten: {}", house.said());
+        assert!(begun.elapsed() < PATIENCE, "never forgotten: {}", server.said());
         sleep(SOON).await;
     }
-    show_out(&mut house, &id).await;
+    show_out(&mut server, &id).await;
 }

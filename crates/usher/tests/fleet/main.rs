@@ -9,15 +9,15 @@ mod caller;
 #[path = "../walk/figures.rs"]
 mod figures;
 mod home;
-#[expect(dead_code, reason = "shared with the walks")]
-#[path = "../walk/house.rs"]
-mod house;
 mod kills;
 mod pair;
 #[path = "../walk/port.rs"]
 mod port;
-#[expect(dead_code, reason = "shared with the walks")]
-#[path = "../walk/premises.rs"]
-mod premises;
 #[path = "../walk/running.rs"]
 mod running;
+#[expect(dead_code, reason = "shared with the walks")]
+#[path = "../walk/test_env.rs"]
+mod test_env;
+#[expect(dead_code, reason = "shared with the walks")]
+#[path = "../walk/test_server.rs"]
+mod test_server;

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::caller::{Caller, SOON};
-use crate::house::USHER;
 use crate::port::Port;
+use crate::test_server::USHER;
 
 /// How long one lifecycle of all machines may take while processes die.
 const PATIENCE: Duration = Duration::from_mins(3);

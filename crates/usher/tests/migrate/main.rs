@@ -1,6 +1,6 @@
 //! `usher migrate` with the real binary, on both databases.
 
 #[cfg(test)]
-mod ground;
+mod directions;
 #[cfg(test)]
-mod ways;
+mod test_env;

@@ -4,36 +4,36 @@ use std::process::Command;
 
 use usher_wire::fleet::MachineState as State;
 
-use super::house::{House, USHER, all, settle};
+use super::test_provider::{TestProvider, USHER, all, settle};
 
 const SLOT: &str = "local-slot-0000";
 
 // Requirement: PM-15
 #[tokio::test]
 async fn a_node_outlives_its_provider_and_leaves_when_drained() {
-    let mut house = House::new();
-    let mut first = house.start(2, None).await.unwrap();
-    house.create(&mut first.client, SLOT).await.unwrap();
+    let mut provider = TestProvider::new();
+    let mut first = provider.start(2, None).await.unwrap();
+    provider.create(&mut first.client, SLOT).await.unwrap();
     let idle = settle(&mut first.client, SLOT, State::Idle).await;
     let host = idle.host.unwrap().r#ref;
-    assert_eq!(house.names("hosts"), [host.as_str()]);
-    house.configure(&mut first.client, SLOT, "anything").await.unwrap();
+    assert_eq!(provider.names("hosts"), [host.as_str()]);
+    provider.configure(&mut first.client, SLOT, "anything").await.unwrap();
     settle(&mut first.client, SLOT, State::Configured).await;
-    let node = house.holder(&host).expect("a node is ready when it holds its lock");
+    let node = provider.holder(&host).expect("a node is ready when it holds its lock");
     first.child.kill().unwrap();
     first.child.wait().unwrap();
-    assert_eq!(house.holder(&host), Some(node), "it kept running");
-    let mut second = house.start(2, None).await.unwrap();
+    assert_eq!(provider.holder(&host), Some(node), "it kept running");
+    let mut second = provider.start(2, None).await.unwrap();
     let again = settle(&mut second.client, SLOT, State::Configured).await;
     assert_eq!(again.cluster, "c");
-    assert_eq!(house.holder(&host), Some(node), "no second process was started");
-    house.drain(&mut second.client, SLOT, 600).await.unwrap();
+    assert_eq!(provider.holder(&host), Some(node), "no second process was started");
+    provider.drain(&mut second.client, SLOT, 600).await.unwrap();
     settle(&mut second.client, SLOT, State::Idle).await;
-    assert_eq!(house.holder(&host), None);
-    assert_eq!(house.names("process"), Vec::<String>::new());
-    house.delete(&mut second.client, SLOT).await.unwrap();
+    assert_eq!(provider.holder(&host), None);
+    assert_eq!(provider.names("process"), Vec::<String>::new());
+    provider.delete(&mut second.client, SLOT).await.unwrap();
     settle(&mut second.client, SLOT, State::Speculative).await;
-    assert_eq!(house.names("hosts"), Vec::<String>::new());
+    assert_eq!(provider.names("hosts"), Vec::<String>::new());
 }
 
 /// Every failpoint of the local provider.
@@ -57,18 +57,18 @@ const PLACES: [&str; 14] = [
 // Requirement: PM-15
 #[tokio::test]
 async fn a_provider_killed_at_any_failpoint_finishes_and_leaves_nothing() {
-    let mut house = House::new();
+    let mut provider = TestProvider::new();
     for place in PLACES {
-        let armed = house.start(1, Some(place)).await;
+        let armed = provider.start(1, Some(place)).await;
         if let Some(mut running) = armed {
-            let died = walk(&mut house, &mut running.client).await.is_err();
+            let died = walk(&mut provider, &mut running.client).await.is_err();
             assert!(died, "{place} was never passed");
             running.child.wait().unwrap();
         }
-        let mut healed = house.start(1, None).await.unwrap();
+        let mut healed = provider.start(1, None).await.unwrap();
         // Pending operations finish first; then the rest of the lifecycle follows.
         for _ in 0..8 {
-            walk(&mut house, &mut healed.client).await.unwrap();
+            walk(&mut provider, &mut healed.client).await.unwrap();
             let [machine] = &all(&mut healed.client).await.unwrap()[..] else { panic!("{place}") };
             if machine.state() == State::Speculative {
                 break;
@@ -77,14 +77,14 @@ async fn a_provider_killed_at_any_failpoint_finishes_and_leaves_nothing() {
         let [machine] = &all(&mut healed.client).await.unwrap()[..] else { panic!("{place}") };
         assert_eq!(machine.state(), State::Speculative, "{place}");
         for below in ["hosts", "process"] {
-            assert_eq!(house.names(below), Vec::<String>::new(), "{place}: {below}");
+            assert_eq!(provider.names(below), Vec::<String>::new(), "{place}: {below}");
         }
     }
 }
 
 /// Continues with the only machine until it was released once.
 async fn walk(
-    house: &mut House,
+    provider: &mut TestProvider,
     client: &mut usher_wire::fleet::Client,
 ) -> Result<(), tonic::Status> {
     let mut configured = false;
@@ -93,12 +93,12 @@ async fn walk(
         let id = machine.id.clone();
         match machine.state() {
             State::Speculative if configured => return Ok(()),
-            State::Speculative => drop(house.create(client, &id).await?),
-            State::Idle if configured => drop(house.delete(client, &id).await?),
-            State::Idle => drop(house.configure(client, &id, "blob").await?),
+            State::Speculative => drop(provider.create(client, &id).await?),
+            State::Idle if configured => drop(provider.delete(client, &id).await?),
+            State::Idle => drop(provider.configure(client, &id, "blob").await?),
             State::Configured => {
                 configured = true;
-                house.drain(client, &id, 5).await?;
+                provider.drain(client, &id, 5).await?;
             }
             State::Creating | State::Configuring | State::Draining | State::Deleting => {
                 tokio::time::sleep(std::time::Duration::from_millis(10)).await;
@@ -112,8 +112,8 @@ async fn walk(
 // Requirement: PM-13
 #[tokio::test]
 async fn the_conformance_suite_runs_as_one_command() {
-    let house = House::new();
-    let running = house.start(40, None).await.unwrap();
+    let provider = TestProvider::new();
+    let running = provider.start(40, None).await.unwrap();
     let asked = |words: &[&str]| {
         let output = Command::new(USHER).args(["provider", "conformance"]).args(words).output();
         let output = output.unwrap();

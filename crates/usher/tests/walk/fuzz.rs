@@ -10,7 +10,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::Value;
 
 use crate::asked::{Words, requests};
-use crate::house::House;
+use crate::test_server::TestServer;
 
 /// Requests of one run.
 const CASES: u32 = 1_200;
@@ -30,10 +30,10 @@ fn written(request: Request<Vec<u8>>) -> Vec<u8> {
 // Requirement: HC-16
 #[tokio::test]
 async fn requests_generated_from_openapi_cause_no_500_and_no_panic() {
-    let mut house = House::up(&["local.agent=external"]).await;
-    let id = house.provision("web-1").await;
-    house.until_reason(&id, "WaitingForNode").await;
-    let token = fs::read_to_string(house.data().join("admin.token")).unwrap();
+    let mut server = TestServer::up(&["local.agent=external"]).await;
+    let id = server.provision("web-1").await;
+    server.until_reason(&id, "WaitingForNode").await;
+    let token = fs::read_to_string(server.data().join("admin.token")).unwrap();
     let bearers = vec![(9, token.trim().to_owned()), (1, "wrong".to_owned())];
     let words = Words { known: vec![id, "node-2".to_owned()], bearers };
     let requests = requests(&words);
@@ -43,8 +43,8 @@ async fn requests_generated_from_openapi_cause_no_500_and_no_panic() {
     for _ in 0..CASES {
         let request = requests.new_tree(&mut runner).unwrap().current();
         let shown = format!("{} {}", request.method(), request.uri());
-        let Some((status, body)) = house.send(&written(request)).await else {
-            panic!("{shown} was not answered: {}", house.said());
+        let Some((status, body)) = server.send(&written(request)).await else {
+            panic!("{shown} was not answered: {}", server.said());
         };
         *statuses.entry(status).or_default() += 1;
         assert!(status != 500, "{shown}: {body}");
@@ -57,6 +57,6 @@ async fn requests_generated_from_openapi_cause_no_500_and_no_panic() {
     for reached in [200, 201, 202, 400, 401, 404, 409, 422] {
         assert!(statuses.contains_key(&reached), "{reached} was never reached: {statuses:?}");
     }
-    assert_eq!(house.deaths(), 0);
-    assert!(!house.said().contains("panicked"), "{}", house.said());
+    assert_eq!(server.deaths(), 0);
+    assert!(!server.said().contains("panicked"), "{}", server.said());
 }

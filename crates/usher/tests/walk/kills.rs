@@ -9,8 +9,8 @@ use usher_failpoint::Failpoint;
 
 use crate::caller::{Caller, SOON};
 use crate::figures::{Dice, asked};
-use crate::house::{House, PATIENCE};
-use crate::premises::signal_agents;
+use crate::test_env::signal_agents;
+use crate::test_server::{PATIENCE, TestServer};
 use crate::together::side_by_side;
 
 /// Concurrent nodes while servers are killed at random.
@@ -43,47 +43,47 @@ async fn walk_past(caller: &Caller, point: &str, count: u64) -> Vec<String> {
 }
 
 /// Nothing is left of these nodes, in the control plane or the world, now and after a restart.
-async fn is_clean(house: &mut House, walked: &[String]) {
-    house.until_nothing_is_left().await;
-    house.caller().all_was_told(walked).await;
-    house.stop().await;
-    house.start(None);
-    house.until_ready().await;
-    house.until_nothing_is_left().await;
-    assert_eq!(house.unnamed(), Vec::<std::path::PathBuf>::new(), "unnamed files are erased");
+async fn is_clean(server: &mut TestServer, walked: &[String]) {
+    server.until_nothing_is_left().await;
+    server.caller().all_was_told(walked).await;
+    server.stop().await;
+    server.start(None);
+    server.until_ready().await;
+    server.until_nothing_is_left().await;
+    assert_eq!(server.unnamed(), Vec::<std::path::PathBuf>::new(), "unnamed files are erased");
 }
 
 /// A server that dies at each of these failpoints, at each of its first passings; how many nodes
 /// were provisioned and torn down.
 async fn die_at(points: impl Iterator<Item = &'static str> + Clone, passings: u64) -> usize {
-    let mut house = House::new(&SETTINGS);
+    let mut server = TestServer::new(&SETTINGS);
     let mut walked = Vec::new();
     for passing in 1..=passings {
         for point in points.clone() {
-            let deaths = house.deaths();
+            let deaths = server.deaths();
             let nth = if is_rare(point) { 1 } else { passing };
-            house.start(Some(&format!("{point}:{nth}")));
-            house.until_ready().await;
-            let caller = house.caller().clone();
-            walked.extend(house.alive_while(walk_past(&caller, point, passing)).await);
+            server.start(Some(&format!("{point}:{nth}")));
+            server.until_ready().await;
+            let caller = server.caller().clone();
+            walked.extend(server.alive_while(walk_past(&caller, point, passing)).await);
             // A periodic failpoint may be passed after the teardown.
             let waited = Instant::now();
-            while house.deaths() == deaths {
+            while server.deaths() == deaths {
                 let never = "never passed";
                 assert!(waited.elapsed() < PATIENCE, "{never} {point} for the {passing}. time");
                 sleep(SOON).await;
             }
-            if house.has_died() {
-                house.start(None);
-                house.until_ready().await;
+            if server.has_died() {
+                server.start(None);
+                server.until_ready().await;
             }
-            house.until_nothing_is_left().await;
-            house.kill();
+            server.until_nothing_is_left().await;
+            server.kill();
         }
     }
-    house.start(None);
-    house.until_ready().await;
-    is_clean(&mut house, &walked).await;
+    server.start(None);
+    server.until_ready().await;
+    is_clean(&mut server, &walked).await;
     walked.len()
 }
 
@@ -104,8 +104,8 @@ fn points() -> impl Iterator<Item = &'static str> + Clone {
 async fn a_server_that_dies_at_a_failpoint_leaves_nothing_behind() {
     let begun = Instant::now();
     let passings = asked("USHER_SOAK_PASSINGS", 1);
-    let houses = (0..HOUSES).map(|first| die_at(points().skip(first).step_by(HOUSES), passings));
-    let walks: usize = side_by_side(houses).await.iter().sum();
+    let servers = (0..HOUSES).map(|first| die_at(points().skip(first).step_by(HOUSES), passings));
+    let walks: usize = side_by_side(servers).await.iter().sum();
     let (kills, took) = (points().count() as u64 * passings, begun.elapsed());
     println!("{walks} walks, {kills} deaths at failpoints, nothing left, {took:.1?}");
 }
@@ -114,12 +114,12 @@ async fn a_server_that_dies_at_a_failpoint_leaves_nothing_behind() {
 // Requirement: W-6
 #[tokio::test]
 async fn a_server_killed_in_a_step_does_not_wait_for_its_own_leases() {
-    let mut house = House::new(&["worker.lease=1h", "broker.reconcile_interval=1h"]);
-    house.start(Some("after-effect"));
-    house.until_ready().await;
-    let id = house.provision("node-1").await;
-    house.until_phase(&id, "Ready").await;
-    assert_eq!(house.deaths(), 1);
+    let mut server = TestServer::new(&["worker.lease=1h", "broker.reconcile_interval=1h"]);
+    server.start(Some("after-effect"));
+    server.until_ready().await;
+    let id = server.provision("node-1").await;
+    server.until_phase(&id, "Ready").await;
+    assert_eq!(server.deaths(), 1);
 }
 
 /// Red by: a lease that is never taken over, or a queue that loses a wake-up.
@@ -128,8 +128,8 @@ async fn a_server_killed_in_a_step_does_not_wait_for_its_own_leases() {
 async fn a_server_that_is_killed_at_any_moment_resumes() {
     let begun = Instant::now();
     let (walks, kills) = (asked("USHER_SOAK_WALKS", 5), asked("USHER_SOAK_KILLS", 6));
-    let mut house = House::up(&SETTINGS).await;
-    let caller = house.caller().clone();
+    let mut server = TestServer::up(&SETTINGS).await;
+    let caller = server.caller().clone();
     let (walked, killed) = (RefCell::new(Vec::new()), Cell::new(0));
     let is_over = || walked.borrow().len() as u64 >= walks && killed.get() >= kills;
     let walkers = (0..WALKERS).map(|walker| {
@@ -151,16 +151,16 @@ async fn a_server_that_is_killed_at_any_moment_resumes() {
             tokio::select! {
                 _ = &mut work => break,
                 () = sleep(life) => if !is_over() {
-                    house.kill();
+                    server.kill();
                     killed.set(killed.get() + 1);
-                    house.start(None);
+                    server.start(None);
                 }
             }
         }
     }
-    house.until_ready().await;
+    server.until_ready().await;
     let walked = walked.into_inner();
-    is_clean(&mut house, &walked).await;
+    is_clean(&mut server, &walked).await;
     let (walks, kills, took) = (walked.len(), killed.get(), begun.elapsed());
     println!("{walks} walks, {kills} kills at random, nothing left, {took:.1?}");
 }

@@ -5,22 +5,22 @@
 #[path = "../../../api/tests/api/requests.rs"]
 mod asked;
 mod caller;
-mod crowd;
-mod estate;
+mod fake_agents;
 mod figures;
 mod fuzz;
-mod house;
 mod kills;
 mod many;
 mod order;
 mod port;
-mod premises;
 mod refusals;
 mod rest;
 mod runbook;
 mod running;
 mod servers;
-mod siblings;
+mod tenancy;
+mod test_cluster;
+mod test_env;
+mod test_server;
 mod together;
 mod trouble;
 mod walks;

@@ -8,13 +8,13 @@ use rustix::process::Signal;
 use tokio::time::sleep;
 
 use crate::caller::Caller;
-use crate::estate::Estate;
 use crate::figures::{Dice, asked};
+use crate::test_cluster::TestCluster;
 use crate::together::side_by_side;
 
 /// Concurrent nodes.
 const WALKERS: u64 = 20;
-/// The lease of `house::SETTINGS`.
+/// The lease of `test_server::SETTINGS`.
 const LEASE: Duration = Duration::from_secs(1);
 /// Interval of the kills.
 const KILL_EVERY_MS: u64 = 3_000;
@@ -42,24 +42,24 @@ async fn walk_all(caller: &Caller, count: u64) -> Vec<String> {
 }
 
 /// Injects one fault.
-async fn strike(estate: &mut Estate, number: u64, dice: &mut Dice) {
-    let count = estate.houses.len() as u64;
+async fn strike(cluster: &mut TestCluster, number: u64, dice: &mut Dice) {
+    let count = cluster.servers.len() as u64;
     let chosen = usize::try_from(dice.below(count)).unwrap();
     match number {
         // It is paused for three leases, and resumes unaware of it.
         it if it % 10 == 1 => {
-            estate.houses[chosen].signal(Signal::STOP);
+            cluster.servers[chosen].signal(Signal::STOP);
             sleep(LEASE * 3).await;
-            estate.houses[chosen].signal(Signal::CONT);
+            cluster.servers[chosen].signal(Signal::CONT);
         }
         3 => {
-            estate.database.stop();
+            cluster.database.stop();
             sleep(Duration::from_millis(500)).await;
-            estate.database.resume();
+            cluster.database.resume();
         }
         _ => {
-            estate.houses[chosen].kill();
-            estate.houses[chosen].start(None);
+            cluster.servers[chosen].kill();
+            cluster.servers[chosen].start(None);
         }
     }
 }
@@ -72,8 +72,8 @@ async fn three_servers_under_random_kills_lose_nothing() {
     let begun = Instant::now();
     let count = asked("USHER_SOAK_RESOURCES", 10);
     let kill_every = asked("USHER_SOAK_KILL_EVERY_MS", KILL_EVERY_MS);
-    let Some(mut estate) = Estate::open(3, &[]).await else { return };
-    let caller = estate.caller().clone();
+    let Some(mut cluster) = TestCluster::open(3, &[]).await else { return };
+    let caller = cluster.caller().clone();
     let mut dice = Dice::new();
     let mut strikes = 0;
     let walked = {
@@ -86,20 +86,20 @@ async fn three_servers_under_random_kills_lose_nothing() {
             }
             tokio::select! {
                 walked = &mut work => break walked,
-                () = strike(&mut estate, strikes, &mut dice) => strikes += 1,
+                () = strike(&mut cluster, strikes, &mut dice) => strikes += 1,
             }
-            assert_eq!(estate.number(LIVE_TWICE).await, 0, "no resource has two live tokens");
-            assert_eq!(estate.number(HERE_TWICE).await, 0, "no resource has two nodes");
+            assert_eq!(cluster.number(LIVE_TWICE).await, 0, "no resource has two live tokens");
+            assert_eq!(cluster.number(HERE_TWICE).await, 0, "no resource has two nodes");
         }
     };
-    for house in &mut estate.houses {
-        house.signal(Signal::CONT);
-        house.until_ready().await;
+    for server in &mut cluster.servers {
+        server.signal(Signal::CONT);
+        server.until_ready().await;
     }
-    estate.houses[0].until_nothing_is_left().await;
+    cluster.servers[0].until_nothing_is_left().await;
     caller.all_was_told(&walked).await;
     let (walks, took) = (walked.len(), begun.elapsed());
-    let counts = &estate.crowd.counts;
+    let counts = &cluster.agents.counts;
     let enrolled = counts.enrolled.load(Ordering::Relaxed);
     let left = counts.left.load(Ordering::Relaxed);
     println!("{walks} walks, {strikes} faults, {enrolled} enrolled, {left} left, {took:.1?}");

@@ -6,14 +6,14 @@ use usher_domain::object::name;
 use usher_domain::tokens::ServerKey;
 use usher_kernel::Generation;
 
-use crate::house::House;
 use crate::rest::NEVER_LOST;
+use crate::test_server::TestServer;
 
 /// A method and a path, a body, and the expected response.
 type Case = ((&'static str, String), Value, (u16, &'static str));
 
 /// Row counts of every table that a request could write.
-async fn kept(house: &House) -> Vec<i64> {
+async fn kept(server: &TestServer) -> Vec<i64> {
     let mut counts = Vec::new();
     for table in [
         "resources",
@@ -35,21 +35,21 @@ async fn kept(house: &House) -> Vec<i64> {
         "tenancy_resources",
         "operator_tokens",
     ] {
-        counts.push(house.number(&format!("SELECT count(*) FROM {table}")).await);
+        counts.push(server.number(&format!("SELECT count(*) FROM {table}")).await);
     }
-    counts.push(house.number("SELECT count(*) FROM tokens WHERE consumed_at IS NOT NULL").await);
-    counts.push(house.number("SELECT sum(version) FROM records").await);
+    counts.push(server.number("SELECT count(*) FROM tokens WHERE consumed_at IS NOT NULL").await);
+    counts.push(server.number("SELECT sum(version) FROM records").await);
     counts
 }
 
-async fn refused(house: &House, cases: Vec<Case>) {
+async fn refused(server: &TestServer, cases: Vec<Case>) {
     for ((method, path), body, (status, code)) in cases {
-        let before = kept(house).await;
+        let before = kept(server).await;
         let body = Some(&body).filter(|it| !it.is_null());
-        let answered = house.ask(method, &path, body).await;
+        let answered = server.ask(method, &path, body).await;
         let Some((found, problem)) = answered else { panic!("{method} {path} has no answer") };
         assert_eq!((found, problem["code"].as_str().unwrap_or("")), (status, code), "{problem}");
-        assert_eq!(kept(house).await, before, "{method} {path} {code}");
+        assert_eq!(kept(server).await, before, "{method} {path} {code}");
     }
 }
 
@@ -63,28 +63,28 @@ fn declaration(name: &str, change: (&str, Value)) -> Value {
 }
 
 /// A server with one resource that waits for its node, and no other work.
-async fn waiting() -> (House, String) {
+async fn waiting() -> (TestServer, String) {
     let settings = [
         "local.agent=external",
         "broker.reconcile_interval=1h",
         "mesh.drain_grace=20m",
         NEVER_LOST,
     ];
-    let mut house = House::up(&settings).await;
-    let id = house.provision("taken").await;
-    house.until_reason(&id, "WaitingForNode").await;
-    (house, id)
+    let mut server = TestServer::up(&settings).await;
+    let id = server.provision("taken").await;
+    server.until_reason(&id, "WaitingForNode").await;
+    (server, id)
 }
 
 /// Assigns the credential to a project: one operator requests, another approves.
-async fn granted(house: &mut House, project: &str) {
+async fn granted(server: &mut TestServer, project: &str) {
     let second = json!({ "name": "second", "role": "admin" });
-    let second = house.insist("POST", "/v1/operator-tokens", Some(&second)).await;
+    let second = server.insist("POST", "/v1/operator-tokens", Some(&second)).await;
     let second = second["text"].as_str().unwrap().to_owned();
     let path = format!("/v1/projects/{project}/assignments");
-    house.insist("POST", &path, Some(&json!({ "credential": "local" }))).await;
+    server.insist("POST", &path, Some(&json!({ "credential": "local" }))).await;
     let path = format!("{path}/local/approve");
-    let (status, answer) = house.ask_as(&second, ("POST", &path), None).await.unwrap();
+    let (status, answer) = server.ask_as(&second, ("POST", &path), None).await.unwrap();
     assert_eq!(status, 200, "{answer}");
 }
 
@@ -92,14 +92,14 @@ async fn granted(house: &mut House, project: &str) {
 // Requirement: HC-25
 #[tokio::test]
 async fn a_declaration_that_names_a_missing_or_foreign_object_is_refused() {
-    let (mut house, _) = waiting().await;
+    let (mut server, _) = waiting().await;
     let project = json!({ "slug": "bare", "name": "Bare" });
-    house.insist("POST", "/v1/projects", Some(&project)).await;
+    server.insist("POST", "/v1/projects", Some(&project)).await;
     let placed = json!({ "slug": "placed", "name": "Placed" });
-    house.insist("POST", "/v1/projects", Some(&placed)).await;
+    server.insist("POST", "/v1/projects", Some(&placed)).await;
     let world = json!({ "world": "local" });
-    house.insist("PUT", "/v1/projects/placed/placement", Some(&world)).await;
-    granted(&mut house, "bare").await;
+    server.insist("PUT", "/v1/projects/placed/placement", Some(&world)).await;
+    granted(&mut server, "bare").await;
     let post = || ("POST", "/v1/resources".to_owned());
     let cases: Vec<Case> = vec![
         (post(), declaration("a", ("project", json!("nowhere"))), (404, "project_not_found")),
@@ -132,7 +132,7 @@ async fn a_declaration_that_names_a_missing_or_foreign_object_is_refused() {
             (404, "provisioned_resource_not_found"),
         ),
     ];
-    refused(&house, cases).await;
+    refused(&server, cases).await;
 }
 
 /// A request with these headers and this body, as bytes on the wire.
@@ -148,19 +148,19 @@ fn raw(headers: &str, body: &str) -> String {
 // Requirement: HC-25
 #[tokio::test]
 async fn unauthenticated_too_large_and_key_reusing_requests_are_refused() {
-    let (house, _) = waiting().await;
-    let token = std::fs::read_to_string(house.data().join("admin.token")).unwrap();
+    let (server, _) = waiting().await;
+    let token = std::fs::read_to_string(server.data().join("admin.token")).unwrap();
     let own = format!("authorization: Bearer {}\r\n", token.trim());
     let json = "content-type: application/json\r\n";
     let good = declaration("keyed", ("parameters", json!({}))).to_string();
     let other = declaration("other", ("parameters", json!({}))).to_string();
     let key = "idempotency-key: one\r\n";
     let (status, _) =
-        house.send(raw(&format!("{own}{json}{key}"), &good).as_bytes()).await.unwrap();
+        server.send(raw(&format!("{own}{json}{key}"), &good).as_bytes()).await.unwrap();
     assert_eq!(status, 202);
-    let id = house.ask("GET", "/v1/resources?name=keyed", None).await.unwrap().1;
+    let id = server.ask("GET", "/v1/resources?name=keyed", None).await.unwrap().1;
     let id = id["items"][0]["id"].as_str().unwrap().to_owned();
-    until_at_rest(&house, &id).await;
+    until_at_rest(&server, &id).await;
     let large = "x".repeat(1024 * 1024 + 1);
     let cases = [
         (format!("{own}{json}{key}"), other.as_str(), (409, "idempotency_key_reused")),
@@ -173,34 +173,34 @@ async fn unauthenticated_too_large_and_key_reusing_requests_are_refused() {
         (format!("authorization: Basic YTpi\r\n{json}"), &other, (401, "unauthenticated")),
     ];
     for (headers, body, (status, code)) in cases {
-        let before = kept(&house).await;
-        let (found, text) = house.send(raw(&headers, body).as_bytes()).await.unwrap();
+        let before = kept(&server).await;
+        let (found, text) = server.send(raw(&headers, body).as_bytes()).await.unwrap();
         let problem: Value = serde_json::from_str(&text).unwrap_or_default();
         assert_eq!((found, problem["code"].as_str().unwrap_or("")), (status, code), "{text}");
-        assert_eq!(kept(&house).await, before, "{code}");
+        assert_eq!(kept(&server).await, before, "{code}");
     }
-    let before = kept(&house).await;
-    let again = house.send(raw(&format!("{own}{json}{key}"), &good).as_bytes()).await.unwrap();
+    let before = kept(&server).await;
+    let again = server.send(raw(&format!("{own}{json}{key}"), &good).as_bytes()).await.unwrap();
     let again: Value = serde_json::from_str(&again.1).unwrap();
     assert_eq!(again["id"], id.as_str(), "the same request is answered as the first time");
-    assert_eq!(kept(&house).await, before);
+    assert_eq!(kept(&server).await, before);
 }
 
-async fn until_at_rest(house: &House, id: &str) {
+async fn until_at_rest(server: &TestServer, id: &str) {
     let begun = std::time::Instant::now();
     loop {
-        let it = house.ask("GET", &format!("/v1/resources/{id}"), None).await.unwrap().1;
+        let it = server.ask("GET", &format!("/v1/resources/{id}"), None).await.unwrap().1;
         if it["reason"] == "WaitingForNode" {
             return;
         }
-        assert!(begun.elapsed() < crate::house::PATIENCE, "{it}");
+        assert!(begun.elapsed() < crate::test_server::PATIENCE, "{it}");
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
 }
 
 /// The key of a server, from its file.
-fn key(house: &House) -> ServerKey {
-    let text = std::fs::read_to_string(house.data().join("server.key")).unwrap();
+fn key(server: &TestServer) -> ServerKey {
+    let text = std::fs::read_to_string(server.data().join("server.key")).unwrap();
     let digit = |at: usize| u8::from_str_radix(&text.trim()[at * 2..at * 2 + 2], 16).unwrap();
     ServerKey::new(std::array::from_fn(digit)).unwrap()
 }
@@ -209,14 +209,14 @@ fn key(house: &House) -> ServerKey {
 // Requirement: HC-25
 #[tokio::test]
 async fn expired_reused_and_foreign_tokens_are_refused() {
-    let (mut house, id) = waiting().await;
-    let other = house.provision("other").await;
-    house.until_reason(&other, "WaitingForNode").await;
-    let key = key(&house);
+    let (mut server, id) = waiting().await;
+    let other = server.provision("other").await;
+    server.until_reason(&other, "WaitingForNode").await;
+    let key = key(&server);
     let resource: ResourceId = id.parse().unwrap();
     let text = |generation| key.derive(name::token(resource, generation), generation);
     let text = text(Generation::FIRST).expose().to_owned();
-    let project = house.insist("GET", "/v1/projects/demo", None).await["id"].clone();
+    let project = server.insist("GET", "/v1/projects/demo", None).await["id"].clone();
     let nowhere = json!("019a0000-0000-7000-8000-000000000000");
     let public_key = "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=";
     let body = |nonce: &str, change: (&str, Value)| {
@@ -239,23 +239,23 @@ async fn expired_reused_and_foreign_tokens_are_refused() {
         (post(), body(first, ("public_key", json!("x"))), (422, "public_key_encoding")),
         (post(), body("x", as_is.clone()), (422, "nonce_invalid")),
     ];
-    refused(&house, cases).await;
+    refused(&server, cases).await;
     let expired = "UPDATE tokens SET issued_at = issued_at - 172800000000";
-    house.execute(expired).await;
-    refused(&house, vec![(post(), body(first, as_is.clone()), (401, "token_expired"))]).await;
-    house.execute("UPDATE tokens SET issued_at = issued_at + 172800000000").await;
-    let node = house.insist("POST", "/v1/register", Some(&body(first, as_is.clone()))).await;
-    house.until_phase(&id, "Ready").await;
+    server.execute(expired).await;
+    refused(&server, vec![(post(), body(first, as_is.clone()), (401, "token_expired"))]).await;
+    server.execute("UPDATE tokens SET issued_at = issued_at + 172800000000").await;
+    let node = server.insist("POST", "/v1/register", Some(&body(first, as_is.clone()))).await;
+    server.until_phase(&id, "Ready").await;
     let other_key = json!("CAgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAg=");
     let cases: Vec<Case> = vec![
         (post(), body(second, as_is.clone()), (409, "token_consumed")),
         (post(), body(first, ("public_key", other_key)), (409, "nonce_collision")),
     ];
-    refused(&house, cases).await;
-    let again = house.insist("POST", "/v1/register", Some(&body(first, as_is.clone()))).await;
+    refused(&server, cases).await;
+    let again = server.insist("POST", "/v1/register", Some(&body(first, as_is.clone()))).await;
     assert_eq!(again, node, "the same request is answered as the first time");
-    house.deprovision(&id).await;
-    house.until_reason(&id, "DrainingNode").await;
+    server.deprovision(&id).await;
+    server.until_reason(&id, "DrainingNode").await;
     let left: Vec<Case> = vec![(post(), body(second, as_is), (409, "resource_leaving"))];
-    refused(&house, left).await;
+    refused(&server, left).await;
 }

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::time::sleep;
 
 use crate::caller::Caller;
-use crate::crowd::Crowd;
-use crate::estate::Estate;
+use crate::fake_agents::FakeAgents;
 use crate::figures::asked;
-use crate::house::House;
+use crate::test_cluster::TestCluster;
+use crate::test_server::TestServer;
 use crate::together::side_by_side;
 
 /// Concurrent provisions.
@@ -79,11 +79,11 @@ pub(crate) async fn until_settled<T: PartialEq + std::fmt::Debug>(
 #[tokio::test]
 async fn many_live_nodes_cost_no_observation_and_no_write() {
     let (nodes, rest) = figures();
-    let house = House::up(&["local.agent=external", NEVER_LOST, &heartbeat(nodes)]).await;
-    let _crowd = Crowd::gather(&house.data());
-    let caller = house.caller();
+    let server = TestServer::up(&["local.agent=external", NEVER_LOST, &heartbeat(nodes)]).await;
+    let _agents = FakeAgents::gather(&server.data());
+    let caller = server.caller();
     fill(caller, nodes).await;
-    let look = async || (caller.counters().await, written(&house.data()));
+    let look = async || (caller.counters().await, written(&server.data()));
     let before = until_settled(SETTLED, look).await;
     assert!(before.0.contains_key("usher_world_observations_total"), "{before:?}");
     sleep(rest).await;
@@ -96,14 +96,16 @@ async fn many_live_nodes_cost_no_observation_and_no_write() {
 #[tokio::test]
 async fn many_live_nodes_cause_no_due_row_and_no_table_write() {
     let (nodes, rest) = figures();
-    let Some(estate) = Estate::open(1, &[NEVER_LOST, &heartbeat(nodes)]).await else { return };
-    fill(estate.caller(), nodes).await;
+    let Some(cluster) = TestCluster::open(1, &[NEVER_LOST, &heartbeat(nodes)]).await else {
+        return;
+    };
+    fill(cluster.caller(), nodes).await;
     let look = async || {
         let mut counters: Vec<BTreeMap<String, u64>> = Vec::new();
-        for house in &estate.houses {
-            counters.push(house.caller().counters().await);
+        for server in &cluster.servers {
+            counters.push(server.caller().counters().await);
         }
-        (counters, estate.number(WRITTEN).await, estate.number(DUE).await)
+        (counters, cluster.number(WRITTEN).await, cluster.number(DUE).await)
     };
     let before = until_settled(SETTLED, look).await;
     assert_eq!(before.2, 0, "no row has a due time");

@@ -1,6 +1,6 @@
 //! Provisioning and teardown on PostgreSQL, with one and with several servers.
 
-use crate::house::House;
+use crate::test_server::TestServer;
 
 const ALL: [&str; 4] = ["Requested", "Ready", "Deleting", "Deleted"];
 
@@ -8,33 +8,33 @@ const ALL: [&str; 4] = ["Requested", "Ready", "Deleting", "Deleted"];
 // Requirement: D-6
 #[tokio::test]
 async fn a_node_enrols_and_leaves_on_postgresql() {
-    let Some(mut house) = House::serve(&[]).await else { return };
-    let id = house.provision("node-1").await;
-    house.until_phase(&id, "Ready").await;
-    assert_eq!(house.processes().len(), 1, "one agent runs");
-    house.deprovision(&id).await;
-    house.until_phase(&id, "Deleted").await;
-    house.until_nothing_is_left().await;
-    house.until_told(&id, &ALL).await;
-    let receipt = house.insist("GET", &format!("/v1/resources/{id}/receipt"), None).await;
+    let Some(mut server) = TestServer::serve(&[]).await else { return };
+    let id = server.provision("node-1").await;
+    server.until_phase(&id, "Ready").await;
+    assert_eq!(server.processes().len(), 1, "one agent runs");
+    server.deprovision(&id).await;
+    server.until_phase(&id, "Deleted").await;
+    server.until_nothing_is_left().await;
+    server.until_told(&id, &ALL).await;
+    let receipt = server.insist("GET", &format!("/v1/resources/{id}/receipt"), None).await;
     let rows = receipt["rows"].as_array().or(receipt["names"].as_array()).unwrap();
     assert!(rows.len() >= 6 && rows.iter().all(|it| it["standing"] == "gone"), "{receipt}");
-    assert_eq!(house.stop().await, Some(0));
+    assert_eq!(server.stop().await, Some(0));
 }
 
 /// Red by: a lease that is never taken over because its server was killed.
 // Requirement: D-6
 #[tokio::test]
 async fn a_server_on_postgresql_resumes_after_a_kill() {
-    let Some(mut house) = House::serve(&[]).await else { return };
-    let id = house.provision("node-1").await;
-    house.kill();
-    house.until_phase(&id, "Ready").await;
-    house.deprovision(&id).await;
-    house.kill();
-    house.until_phase(&id, "Deleted").await;
-    house.until_nothing_is_left().await;
-    house.until_told(&id, &ALL).await;
+    let Some(mut server) = TestServer::serve(&[]).await else { return };
+    let id = server.provision("node-1").await;
+    server.kill();
+    server.until_phase(&id, "Ready").await;
+    server.deprovision(&id).await;
+    server.kill();
+    server.until_phase(&id, "Deleted").await;
+    server.until_nothing_is_left().await;
+    server.until_told(&id, &ALL).await;
 }
 
 /// Every drain takes 10 min unless the servers notify each other.
@@ -51,7 +51,7 @@ const PATIENT: [&str; 5] = [
 // Requirement: M-17
 #[tokio::test]
 async fn a_drain_ends_when_its_node_left_whichever_server_runs_it() {
-    let Some(mut here) = House::serve(&PATIENT).await else { return };
+    let Some(mut here) = TestServer::serve(&PATIENT).await else { return };
     let mut there = here.neighbour().await;
     let mut ids = Vec::new();
     for name in ["a", "b", "c"] {
@@ -79,7 +79,7 @@ async fn a_drain_ends_when_its_node_left_whichever_server_runs_it() {
 // Requirement: M-17
 #[tokio::test]
 async fn a_node_is_replaced_whichever_server_receives_its_heartbeats() {
-    let Some(mut here) = House::serve(&PATIENT).await else { return };
+    let Some(mut here) = TestServer::serve(&PATIENT).await else { return };
     let mut there = here.neighbour().await;
     let mut ids = Vec::new();
     for name in ["a", "b"] {
@@ -111,17 +111,18 @@ const DEAF: [&str; 5] = [
 /// or a drain that ends with the server which started it.
 #[tokio::test]
 async fn a_server_that_stops_while_a_node_drains_leaves_the_drain_to_the_other() {
-    let Some(mut here) = House::serve(&DEAF).await else { return };
+    let Some(mut here) = TestServer::serve(&DEAF).await else { return };
     let mut there = here.neighbour().await;
     let id = here.provision("node-1").await;
     here.until_phase(&id, "Ready").await;
     here.signal_agents(rustix::process::Signal::STOP);
     here.deprovision(&id).await;
     here.until_reason(&id, "WaitingForComposedResources").await;
-    let leaving = |house: &House| house.standing().iter().any(|it| it.join("leaving").exists());
+    let leaving =
+        |server: &TestServer| server.standing().iter().any(|it| it.join("leaving").exists());
     let begun = std::time::Instant::now();
     while !leaving(&there) {
-        assert!(begun.elapsed() < crate::house::PATIENCE, "{}", here.said());
+        assert!(begun.elapsed() < crate::test_server::PATIENCE, "{}", here.said());
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
     assert_eq!(here.stop().await, Some(0));

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::house::House;
+use crate::test_server::TestServer;
 
 /// The exit code and the error output.
 fn run(command: &mut Command) -> (Option<i32>, String) {
@@ -15,19 +15,19 @@ fn run(command: &mut Command) -> (Option<i32>, String) {
 // Requirement: E-17, D-7
 #[tokio::test]
 async fn a_failed_start_prints_one_sentence_and_has_its_exit_code() {
-    let house = House::new(&[]);
-    let (code, said) = run(house.command("up").args(["--set", "tokens.lifetime=1m"]));
+    let server = TestServer::new(&[]);
+    let (code, said) = run(server.command("up").args(["--set", "tokens.lifetime=1m"]));
     assert_eq!(code, Some(2));
     assert_eq!(said, "usher: invalid setting tokens.lifetime = 1m: must be between 5m and 1d\n");
-    let (code, said) = run(house.command("up").args(["--set", "worker.leese=1m"]));
+    let (code, said) = run(server.command("up").args(["--set", "worker.leese=1m"]));
     assert_eq!(code, Some(2));
     assert_eq!(said, "usher: unknown setting \"worker.leese\"; --dump-config prints all\n");
-    let (code, said) = run(house.command("serve").env_remove("USHER_DATABASE_URL"));
+    let (code, said) = run(server.command("serve").env_remove("USHER_DATABASE_URL"));
     assert_eq!(code, Some(2));
     assert!(said.ends_with("set database.url or USHER_DATABASE_URL\n"), "{said}");
-    assert!(!house.data().exists(), "nothing was created");
+    assert!(!server.data().exists(), "nothing was created");
     let url = "postgres://ann:hunter2@127.0.0.1:1/none";
-    let (code, said) = run(house.command("serve").env("USHER_DATABASE_URL", url));
+    let (code, said) = run(server.command("serve").env("USHER_DATABASE_URL", url));
     assert_eq!(code, Some(5), "{said}");
     assert!(said.contains("cannot reach PostgreSQL") && !said.contains("hunter2"), "{said}");
 }
@@ -36,24 +36,24 @@ async fn a_failed_start_prints_one_sentence_and_has_its_exit_code() {
 // Requirement: D-7
 #[tokio::test]
 async fn a_taken_port_a_used_directory_and_a_broken_key_are_refused() {
-    let mut house = House::up(&[]).await;
-    let mut other = House::new(&[]);
-    let taken = format!("127.0.0.1:{}", house.port());
+    let mut server = TestServer::up(&[]).await;
+    let mut other = TestServer::new(&[]);
+    let taken = format!("127.0.0.1:{}", server.port());
     let (code, said) = run(other.command("up").args(["--listen", &taken]));
     assert_eq!(code, Some(2), "twice is once too often: {said}");
-    let mut command = Command::new(crate::house::USHER);
+    let mut command = Command::new(crate::test_server::USHER);
     command.arg("up").arg("--data-dir").arg(other.data()).args(["--listen", &taken]);
     let (code, said) = run(&mut command);
     assert_eq!(code, Some(5));
     assert!(said.contains("another process does; choose --listen"), "{said}");
-    let mut command = Command::new(crate::house::USHER);
-    command.arg("up").arg("--data-dir").arg(house.data()).args(["--listen", "127.0.0.1:0"]);
+    let mut command = Command::new(crate::test_server::USHER);
+    command.arg("up").arg("--data-dir").arg(server.data()).args(["--listen", "127.0.0.1:0"]);
     let (code, said) = run(&mut command);
     assert_eq!(code, Some(5));
     assert!(said.contains("another process has it open"), "{said}");
-    house.kill();
-    fs::write(house.data().join("server.key"), "broken").unwrap();
-    let (code, said) = run(&mut house.command("up"));
+    server.kill();
+    fs::write(server.data().join("server.key"), "broken").unwrap();
+    let (code, said) = run(&mut server.command("up"));
     assert_eq!(code, Some(2));
     assert!(said.contains("restore it from a backup"), "{said}");
     other.kill();
@@ -63,10 +63,10 @@ async fn a_taken_port_a_used_directory_and_a_broken_key_are_refused() {
 // Requirement: D-7
 #[tokio::test]
 async fn a_data_directory_of_a_newer_version_is_refused_with_advice() {
-    let mut house = House::up(&[]).await;
-    assert_eq!(house.stop().await, Some(0));
-    house.execute("INSERT INTO usher_schema VALUES ('0099_later', x'01')").await;
-    let (code, said) = run(&mut house.command("up"));
+    let mut server = TestServer::up(&[]).await;
+    assert_eq!(server.stop().await, Some(0));
+    server.execute("INSERT INTO usher_schema VALUES ('0099_later', x'01')").await;
+    let (code, said) = run(&mut server.command("up"));
     assert_eq!(code, Some(3), "{said}");
     let sentence = "usher: cannot use the database: its schema \"0099_later\" is newer than this \
                     program (schema_newer)\n";
@@ -78,17 +78,17 @@ async fn a_data_directory_of_a_newer_version_is_refused_with_advice() {
 // Requirement: F-74
 #[tokio::test]
 async fn local_agent_cannot_change_while_agents_exist() {
-    let mut house = House::up(&["local.agent=process"]).await;
-    let id = house.provision("node").await;
-    house.until_phase(&id, "Ready").await;
-    assert_eq!(house.stop().await, Some(0));
-    house.set("local.agent=fleet");
-    let (code, said) = run(&mut house.command("up"));
+    let mut server = TestServer::up(&["local.agent=process"]).await;
+    let id = server.provision("node").await;
+    server.until_phase(&id, "Ready").await;
+    assert_eq!(server.stop().await, Some(0));
+    server.set("local.agent=fleet");
+    let (code, said) = run(&mut server.command("up"));
     assert_eq!(code, Some(2), "{said}");
     assert!(said.starts_with("usher: cannot run agents on the fleet"), "{said}");
-    let house = House::new(&["local.agent=process"]);
-    fs::create_dir_all(house.data().join("fleet/hosts/host-1")).unwrap();
-    let (code, said) = run(&mut house.command("up"));
+    let server = TestServer::new(&["local.agent=process"]);
+    fs::create_dir_all(server.data().join("fleet/hosts/host-1")).unwrap();
+    let (code, said) = run(&mut server.command("up"));
     assert_eq!(code, Some(2), "{said}");
     assert!(said.starts_with("usher: cannot leave the machines of this directory"), "{said}");
 }
@@ -97,15 +97,15 @@ async fn local_agent_cannot_change_while_agents_exist() {
 // Requirement: F-74
 #[tokio::test]
 async fn a_server_that_holds_machines_cannot_leave_the_fleet() {
-    let mut house = House::up(&["local.agent=fleet"]).await;
-    let id = house.provision("node").await;
-    house.until_phase(&id, "Ready").await;
-    assert_eq!(house.stop().await, Some(0));
+    let mut server = TestServer::up(&["local.agent=fleet"]).await;
+    let id = server.provision("node").await;
+    server.until_phase(&id, "Ready").await;
+    assert_eq!(server.stop().await, Some(0));
     // As if the hosts were not below this directory.
-    let [hosts, elsewhere] = ["fleet/hosts", "hosts"].map(|it| house.data().join(it));
+    let [hosts, elsewhere] = ["fleet/hosts", "hosts"].map(|it| server.data().join(it));
     fs::rename(&hosts, &elsewhere).unwrap();
-    house.set("local.agent=process");
-    let (code, said) = run(&mut house.command("up"));
+    server.set("local.agent=process");
+    let (code, said) = run(&mut server.command("up"));
     assert_eq!(code, Some(2), "{said}");
     assert!(said.starts_with("usher: cannot leave the machines of provider "), "{said}");
     fs::rename(&elsewhere, &hosts).unwrap();
@@ -115,17 +115,17 @@ async fn a_server_that_holds_machines_cannot_leave_the_fleet() {
 // Requirement: E-17
 #[tokio::test]
 async fn no_secret_reaches_a_log_a_response_or_the_database() {
-    secrets_stay_secret(House::up(&["log=trace"]).await).await;
-    if let Some(house) = House::serve(&["log=trace"]).await {
-        secrets_stay_secret(house).await;
+    secrets_stay_secret(TestServer::up(&["log=trace"]).await).await;
+    if let Some(server) = TestServer::serve(&["log=trace"]).await {
+        secrets_stay_secret(server).await;
     }
 }
 
-async fn secrets_stay_secret(mut house: House) {
-    let id = house.provision("node-1").await;
-    house.until_phase(&id, "Ready").await;
-    let identity = house.identity().await;
-    let secret = |name: &str| fs::read_to_string(house.data().join(name)).unwrap();
+async fn secrets_stay_secret(mut server: TestServer) {
+    let id = server.provision("node-1").await;
+    server.until_phase(&id, "Ready").await;
+    let identity = server.identity().await;
+    let secret = |name: &str| fs::read_to_string(server.data().join(name)).unwrap();
     let canaries = [
         secret("admin.token").trim().to_owned(),
         secret("server.key").trim().to_owned(),
@@ -133,25 +133,25 @@ async fn secrets_stay_secret(mut house: House) {
         "ubt_".to_owned(),
     ];
     let made = serde_json::json!({ "name": "second", "role": "viewer", "project": "demo" });
-    let made = house.insist("POST", "/v1/operator-tokens", Some(&made)).await;
+    let made = server.insist("POST", "/v1/operator-tokens", Some(&made)).await;
     let issued = made["text"].as_str().unwrap().to_owned();
-    let mut shown = house.said();
+    let mut shown = server.said();
     for path in ["why", "receipt", "plan"] {
-        let it = house.insist("GET", &format!("/v1/resources/{id}/{path}"), None).await;
+        let it = server.insist("GET", &format!("/v1/resources/{id}/{path}"), None).await;
         shown.push_str(&it.to_string());
     }
     for path in ["/v1/events", "/v1/nodes", "/v1/tokens", "/v1/audit", "/v1/operator-tokens"] {
-        shown.push_str(&house.insist("GET", path, None).await.to_string());
+        shown.push_str(&server.insist("GET", path, None).await.to_string());
     }
-    house.deprovision(&id).await;
-    house.until_phase(&id, "Deleted").await;
-    shown.push_str(&house.said());
+    server.deprovision(&id).await;
+    server.until_phase(&id, "Deleted").await;
+    shown.push_str(&server.said());
     // A wrong bearer is not echoed either.
     let wrong = "uot_wrong-bearer-canary".to_owned();
-    let refused = house.ask_as(&wrong, ("GET", "/v1/projects"), None).await.unwrap();
+    let refused = server.ask_as(&wrong, ("GET", "/v1/projects"), None).await.unwrap();
     shown.push_str(&refused.1.to_string());
-    shown.push_str(&house.said());
-    shown.push_str(&house.dump().await);
+    shown.push_str(&server.said());
+    shown.push_str(&server.dump().await);
     for canary in canaries.into_iter().chain([issued, wrong]) {
         assert!(!shown.contains(&canary), "\"{canary}\" was shown");
     }

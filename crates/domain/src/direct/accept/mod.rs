@@ -15,7 +15,7 @@ use crate::object::name::{ANNOTATION_DELETION_POLICY, ANNOTATION_IDENTITY, FINAL
 
 /// What is the same for every object of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ground {
+pub struct AcceptContext {
     /// This installation.
     pub installation: InstallationId,
     /// The kind in the identity ledger.
@@ -38,15 +38,15 @@ pub struct Accepted {
 pub fn accept(
     key: ObjectKey,
     object: &Object,
-    ground: &Ground,
+    context: &AcceptContext,
     now: Timestamp,
 ) -> Result<Accepted, Refusal> {
     let ours = object.finalizers.iter().any(|it| it == FINALIZER_DIRECT);
     let history = if ours { History::Lost } else { History::Witnessed };
     let resource = Resource::hydrate(Fields {
         object: key,
-        installation: ground.installation,
-        kind: ground.kind.clone(),
+        installation: context.installation,
+        kind: context.kind.clone(),
         history,
         phase: Phase::Pending,
         identity: None,
@@ -57,7 +57,7 @@ pub fn accept(
         spent: None,
         deletion_seen_at: None,
         asked_at: None,
-        quiet_until: ours.then(|| now.after(ground.heard_for)),
+        quiet_until: ours.then(|| now.after(context.heard_for)),
         watch_until: None,
         outcome: None,
         orphan: None,

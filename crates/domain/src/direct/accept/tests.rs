@@ -4,8 +4,8 @@ use serde_json::json;
 use super::*;
 use crate::direct::fixture::{START, installation, key, object};
 
-fn ground() -> Ground {
-    Ground {
+fn context() -> AcceptContext {
+    AcceptContext {
         installation: installation(),
         kind: "example.org/Membership".to_owned(),
         heard_for: Duration::from_secs(40),
@@ -15,7 +15,7 @@ fn ground() -> Ground {
 #[test]
 fn an_object_without_our_finalizer_is_witnessed_from_the_start() {
     let free = Object { finalizers: vec!["other/finalizer".to_owned()], ..object() };
-    let Accepted { resource, event } = accept(key(), &free, &ground(), START).unwrap();
+    let Accepted { resource, event } = accept(key(), &free, &context(), START).unwrap();
     assert_eq!(event, Event::Accepted);
     assert!(resource.is_witnessed() && resource.is_quiet(START));
     assert_eq!(resource.phase(), Phase::Pending);
@@ -24,7 +24,7 @@ fn an_object_without_our_finalizer_is_witnessed_from_the_start() {
 // Requirement: I-16
 #[test]
 fn an_object_with_our_finalizer_was_ours_before() {
-    let Accepted { resource, .. } = accept(key(), &object(), &ground(), START).unwrap();
+    let Accepted { resource, .. } = accept(key(), &object(), &context(), START).unwrap();
     assert!(!resource.is_witnessed());
     let later = START.after(Duration::from_secs(40));
     assert!(!resource.is_quiet(START), "a driver of the lost ledger may be heard");
@@ -34,7 +34,7 @@ fn an_object_with_our_finalizer_was_ours_before() {
 #[test]
 fn a_key_that_is_none_is_refused() {
     let bad = ObjectKey { name: "Not A Name".to_owned(), ..key() };
-    let refusal = accept(bad, &object(), &ground(), START).unwrap_err();
+    let refusal = accept(bad, &object(), &context(), START).unwrap_err();
     assert_eq!(refusal, Refusal::InvalidInput { what: "name".to_owned() });
 }
 
@@ -109,7 +109,7 @@ proptest! {
             "status": { "identity": texts[5] },
         });
         let (key, object) = read(&value).unwrap();
-        if let Ok(accepted) = accept(key, &object, &ground(), START) {
+        if let Ok(accepted) = accept(key, &object, &context(), START) {
             prop_assert_eq!(&accepted.resource.object().uid.0, &texts[2]);
         }
     }

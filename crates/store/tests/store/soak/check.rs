@@ -34,10 +34,10 @@ impl Checker {
     pub(super) async fn check(
         &mut self,
         store: &Store,
-        ground: &TestDatabase,
+        test_database: &TestDatabase,
         lines: &[Line],
     ) -> Result<(), String> {
-        self.read_log(store, ground).await?;
+        self.read_log(store, test_database).await?;
         self.check_leases(lines)?;
         let mut touched: BTreeSet<ResourceId> = BTreeSet::new();
         for line in lines {
@@ -64,11 +64,15 @@ impl Checker {
             self.check_whole(store, id).await?;
             self.check_turn(store, WorkItem::Resource(id)).await?;
         }
-        check_counts(ground).await
+        check_counts(test_database).await
     }
 
-    async fn read_log(&mut self, store: &Store, ground: &TestDatabase) -> Result<(), String> {
-        let all = ground.number("SELECT count(*) FROM events").await;
+    async fn read_log(
+        &mut self,
+        store: &Store,
+        test_database: &TestDatabase,
+    ) -> Result<(), String> {
+        let all = test_database.number("SELECT count(*) FROM events").await;
         let known: usize = self.events.values().map(BTreeMap::len).sum();
         let mut missing = usize::try_from(all).unwrap() - known;
         while missing > 0 {
@@ -205,7 +209,7 @@ impl Checker {
 }
 
 /// What one transaction counts in several tables agrees.
-async fn check_counts(ground: &TestDatabase) -> Result<(), String> {
+async fn check_counts(test_database: &TestDatabase) -> Result<(), String> {
     let pairs = [
         (
             "users of ProviderConfigs",
@@ -239,7 +243,7 @@ async fn check_counts(ground: &TestDatabase) -> Result<(), String> {
         ),
     ];
     for (what, one, other) in pairs {
-        let (one, other) = (ground.number(one).await, ground.number(other).await);
+        let (one, other) = (test_database.number(one).await, test_database.number(other).await);
         if one != other {
             return Err(format!("{what}: {one} and {other}"));
         }

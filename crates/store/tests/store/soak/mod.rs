@@ -85,16 +85,20 @@ fn round(place: &Place, number: u64, bend: Option<Bend>) -> Vec<Line> {
 }
 
 /// Plays rounds until one leaves something wrong behind; says how much was acknowledged.
-async fn play(ground: TestDatabase, rounds: u64, bend: Option<Bend>) -> Result<String, String> {
-    Store::migrate(&ground.place, Way::Up).await.unwrap();
+async fn play(
+    test_database: TestDatabase,
+    rounds: u64,
+    bend: Option<Bend>,
+) -> Result<String, String> {
+    Store::migrate(&test_database.place, Way::Up).await.unwrap();
     let mut checker = Checker::default();
     for number in 0..rounds {
-        let place = ground.place.clone();
+        let place = test_database.place.clone();
         let lines = tokio::task::spawn_blocking(move || round(&place, number, bend));
         let lines = lines.await.unwrap();
-        until_nobody_writes(&ground).await;
-        let store = Store::open(&ground.place, Settings::default()).await.unwrap();
-        let verdict = checker.check(&store, &ground, &lines).await;
+        until_nobody_writes(&test_database).await;
+        let store = Store::open(&test_database.place, Settings::default()).await.unwrap();
+        let verdict = checker.check(&store, &test_database, &lines).await;
         store.close().await;
         verdict.map_err(|what| format!("round {number}: {what}"))?;
     }
@@ -102,17 +106,17 @@ async fn play(ground: TestDatabase, rounds: u64, bend: Option<Bend>) -> Result<S
 }
 
 /// Waits until the server has ended the sessions of a client that is gone.
-async fn until_nobody_writes(ground: &TestDatabase) {
+async fn until_nobody_writes(test_database: &TestDatabase) {
     let sql = "SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid()";
-    while ground.is_postgres() && ground.number(sql).await > 0 {
+    while test_database.is_postgres() && test_database.number(sql).await > 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
-async fn survives(ground: TestDatabase, name: &str) {
+async fn survives(test_database: TestDatabase, name: &str) {
     let rounds = asked("USHER_SOAK_ROUNDS", ROUNDS);
-    match play(ground, rounds, None).await {
+    match play(test_database, rounds, None).await {
         Ok(told) => eprintln!("{name}: {told}"),
         Err(what) => panic!("{name}: {what}"),
     }
@@ -129,8 +133,8 @@ async fn a_killed_writer_leaves_nothing_wrong_behind_on_sqlite() {
 // Requirement: Q-22
 #[tokio::test]
 async fn a_killed_writer_leaves_nothing_wrong_behind_on_postgresql() {
-    if let Some(ground) = TestDatabase::postgres().await {
-        survives(ground, "PostgreSQL").await;
+    if let Some(test_database) = TestDatabase::postgres().await {
+        survives(test_database, "PostgreSQL").await;
     }
 }
 

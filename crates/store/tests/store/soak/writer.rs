@@ -34,7 +34,7 @@ const PACE: Pace = Pace {
 
 struct Writer {
     world: World,
-    ground: Arc<TestDatabase>,
+    test_database: Arc<TestDatabase>,
     bend: Option<Bend>,
     known: Arc<Mutex<Vec<ResourceId>>>,
     random: Rng,
@@ -98,7 +98,7 @@ impl Writer {
             let (fence, seq) = (claim.fence.0.cast_signed(), claim.wake_seq.cast_signed());
             say(&Line::Leased(leased.item, [fence, seq, micros, claim.until.as_micros()]));
             if self.bend == Some(Bend::DoubleLease) && self.random.percent(20) {
-                self.ground.execute("UPDATE queue SET lease_until = NULL, due = 0").await;
+                self.test_database.execute("UPDATE queue SET lease_until = NULL, due = 0").await;
             }
             self.step(leased).await;
         }
@@ -146,9 +146,9 @@ impl Writer {
     /// Writes an event past the store, in a transaction of its own.
     async fn tell(&self, id: ResourceId, version: u64) {
         tokio::time::sleep(Duration::from_millis(3)).await;
-        let [event, id] = [Uuid::now_v7(), *id.as_uuid()].map(|it| self.ground.id(it));
-        let now = if self.ground.is_postgres() { "now()" } else { "0" };
-        self.ground
+        let [event, id] = [Uuid::now_v7(), *id.as_uuid()].map(|it| self.test_database.id(it));
+        let now = if self.test_database.is_postgres() { "now()" } else { "0" };
+        self.test_database
             .execute(&format!(
                 "INSERT INTO events (epoch, id, resource, project, version, type, occurred_at, data)
                 SELECT 1, {event}, {id}, project, {version}, 'broker.ProvisionedResourceReady',
@@ -200,12 +200,12 @@ async fn write_until_killed() {
     let settings = Settings { pace: PACE, ..Settings::default() };
     let store = Arc::new(Store::open(&place, settings).await.unwrap());
     let world = World::new(&store).await;
-    let (known, ground) = (Arc::default(), Arc::new(TestDatabase::borrowed(place)));
+    let (known, test_database) = (Arc::default(), Arc::new(TestDatabase::borrowed(place)));
     let mut tasks = tokio::task::JoinSet::new();
     for task in 0..TASKS {
         let mut writer = Writer {
             world: world.clone(),
-            ground: Arc::clone(&ground),
+            test_database: Arc::clone(&test_database),
             bend,
             known: Arc::clone(&known),
             random: Rng::new(round * TASKS + task),

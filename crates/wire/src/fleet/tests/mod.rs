@@ -1,6 +1,6 @@
 //! The wire format byte for byte, and TLS connections.
 
-mod house;
+mod test_endpoint;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use tonic::{Request, Response, Status};
 
 use super::*;
-use house::{House, write};
+use test_endpoint::{TestEndpoint, write};
 
 fn map(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
     entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
@@ -199,12 +199,12 @@ async fn large_lists_and_blobs_fit() {
 
 #[tokio::test]
 async fn a_server_with_certificates_knows_the_identity_of_its_caller() {
-    let (house, mirror) = (House::new(), Mirror::default());
-    let ours = keyring(house.sign("server", &[]));
+    let (endpoint, mirror) = (TestEndpoint::new(), Mirror::default());
+    let ours = keyring(endpoint.sign("server", &[]));
     let address = serve(mirror.clone(), Some(ours)).await;
-    let shard = keyring(house.sign("shard", &["bigfleet://shard/a"]));
+    let shard = keyring(endpoint.sign("shard", &["bigfleet://shard/a"]));
     ask(&address, Some(shard)).await.unwrap();
-    let two = keyring(house.sign("two", &["bigfleet://shard/a", "bigfleet://admin"]));
+    let two = keyring(endpoint.sign("two", &["bigfleet://shard/a", "bigfleet://admin"]));
     ask(&address, Some(two)).await.unwrap();
     let seen = mirror.peers.lock().unwrap().clone();
     let expected = [
@@ -217,11 +217,11 @@ async fn a_server_with_certificates_knows_the_identity_of_its_caller() {
 // Requirement: PM-4
 #[tokio::test]
 async fn a_peer_of_an_unknown_authority_is_refused() {
-    let (house, mirror) = (House::new(), Mirror::default());
-    let address = serve(mirror.clone(), Some(keyring(house.sign("server", &[])))).await;
-    let stranger = House::new();
+    let (endpoint, mirror) = (TestEndpoint::new(), Mirror::default());
+    let address = serve(mirror.clone(), Some(keyring(endpoint.sign("server", &[])))).await;
+    let stranger = TestEndpoint::new();
     let mut foreign = stranger.sign("shard", &["bigfleet://shard/a"]);
-    foreign.ca = house.folder.path().join("server.ca");
+    foreign.ca = endpoint.folder.path().join("server.ca");
     ask(&address, Some(keyring(foreign))).await.unwrap_err();
     ask(&address, None).await.unwrap_err();
     // Nor does a client trust a server with an unknown authority.
@@ -233,11 +233,11 @@ async fn a_peer_of_an_unknown_authority_is_refused() {
 // Requirement: PM-4
 #[tokio::test]
 async fn rotated_certificates_are_used_and_a_mismatched_pair_is_not() {
-    let (house, mirror) = (House::new(), Mirror::default());
-    let address = serve(mirror.clone(), Some(keyring(house.sign("server", &[])))).await;
-    let files = house.sign("shard", &["bigfleet://shard/before"]);
+    let (endpoint, mirror) = (TestEndpoint::new(), Mirror::default());
+    let address = serve(mirror.clone(), Some(keyring(endpoint.sign("server", &[])))).await;
+    let files = endpoint.sign("shard", &["bigfleet://shard/before"]);
     let ring = keyring(files.clone());
-    let next = house.sign("next", &["bigfleet://shard/after"]);
+    let next = endpoint.sign("next", &["bigfleet://shard/after"]);
     write(&files.cert, &fs::read_to_string(&next.cert).unwrap());
     ask(&address, Some(Arc::clone(&ring))).await.unwrap();
     write(&files.key, &fs::read_to_string(&next.key).unwrap());

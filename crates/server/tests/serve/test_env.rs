@@ -10,7 +10,7 @@ use usher_store::migrate::Way;
 use usher_store::{Acceptance, Place, Settings, Store, WorkItem};
 use uuid::Uuid;
 
-pub(crate) struct Bed {
+pub(crate) struct TestEnv {
     pub(crate) store: Arc<Store>,
     _dir: tempfile::TempDir,
 }
@@ -19,7 +19,7 @@ pub(crate) fn key() -> ServerKey {
     ServerKey::new([7; 32]).unwrap()
 }
 
-impl Bed {
+impl TestEnv {
     pub(crate) async fn new() -> Self {
         Self::with(Settings::default()).await
     }

@@ -23,17 +23,17 @@ use usher_store::{
     Cursor, LoggedEvent, MachineQuery, Place, RollUp, Settings, Store, StoredMachine,
 };
 
-use crate::plant::Plant;
+use crate::fake_provider::FakeProvider;
 
 /// How long a wait may take.
 const PATIENCE: Duration = Duration::from_mins(2);
 const LONG: Duration = Duration::from_hours(1);
 
 /// A provider, a store, and a shard between them.
-pub(crate) struct Yard {
+pub(crate) struct ShardHarness {
     _dir: tempfile::TempDir,
     pub(crate) store: Arc<Store>,
-    pub(crate) plant: Plant,
+    pub(crate) fake: FakeProvider,
     pub(crate) figures: Figures,
     /// Timeouts of the shard: longer than a busy machine needs to respond.
     pub(crate) patience: Patience,
@@ -42,12 +42,12 @@ pub(crate) struct Yard {
     running: Option<(watch::Sender<bool>, JoinHandle<()>)>,
 }
 
-impl Yard {
+impl ShardHarness {
     /// A harness with this many slots and a running shard.
     pub(crate) async fn open(slots: usize) -> Self {
-        let mut yard = Self::closed(slots).await;
-        yard.start();
-        yard
+        let mut harness = Self::closed(slots).await;
+        harness.start();
+        harness
     }
 
     /// A harness whose shard does not run yet.
@@ -56,11 +56,11 @@ impl Yard {
         let place = Place::Sqlite(dir.path().join("usher.db"));
         Store::migrate(&place, Way::Up).await.unwrap();
         let store = Arc::new(Store::open(&place, Settings::default()).await.unwrap());
-        let (plant, address) = Plant::open(slots).await;
+        let (fake, address) = FakeProvider::open(slots).await;
         let tally = Arc::new(Tally::default());
         let figures = figures();
         let patience = Patience { call: Duration::from_secs(30), list: Duration::from_secs(30) };
-        Self { _dir: dir, store, plant, figures, patience, tally, address, running: None }
+        Self { _dir: dir, store, fake, figures, patience, tally, address, running: None }
     }
 
     pub(crate) fn start(&mut self) {
@@ -145,7 +145,7 @@ impl Yard {
     /// Waits until all rows are in a phase; pending commands are completed meanwhile.
     pub(crate) async fn until_ended(&self, what: &str, phase: Phase) {
         self.until_rows(what, |rows| {
-            self.plant.let_go();
+            self.fake.let_go();
             rows.iter().all(|it| it.record.state.phase() == phase)
         })
         .await;

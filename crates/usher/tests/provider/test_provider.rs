@@ -17,7 +17,7 @@ use crate::port::Port;
 
 pub(crate) const USHER: &str = env!("CARGO_BIN_EXE_usher");
 
-pub(crate) struct House {
+pub(crate) struct TestProvider {
     pub(crate) folder: TempDir,
     sequence: i64,
 }
@@ -36,7 +36,7 @@ impl Drop for Running {
     }
 }
 
-impl House {
+impl TestProvider {
     pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap(), sequence: 0 }
     }

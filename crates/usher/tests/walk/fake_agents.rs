@@ -63,20 +63,20 @@ enum Manner {
 }
 
 /// The nodes of one world, until it is dropped.
-pub(crate) struct Crowd {
+pub(crate) struct FakeAgents {
     pub(crate) counts: Arc<Counts>,
     watching: JoinHandle<()>,
     stop: watch::Sender<bool>,
 }
 
-impl Drop for Crowd {
+impl Drop for FakeAgents {
     fn drop(&mut self) {
         self.watching.abort();
         self.stop.send_replace(true);
     }
 }
 
-impl Crowd {
+impl FakeAgents {
     /// Runs a node for every boot record in the world of this data directory, present and future.
     pub(crate) fn gather(data: &Path) -> Self {
         Self::new(data, Manner::Lively)

@@ -9,13 +9,13 @@ use tempfile::TempDir;
 use super::Files;
 
 /// An authority and the files it signs.
-pub(crate) struct House {
+pub(crate) struct TestEndpoint {
     pub(crate) folder: TempDir,
     authority: Issuer<'static, KeyPair>,
     ca: String,
 }
 
-impl House {
+impl TestEndpoint {
     pub(crate) fn new() -> Self {
         let mut params = CertificateParams::new([]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::house::House;
+use crate::test_server::TestServer;
 
 const XRD: &str = "
 apiVersion: apiextensions.crossplane.io/v2
@@ -35,53 +35,53 @@ parameters: [{{ name: readyAfterMs, type: integer, default: 0 }}]\n"
 }
 
 /// Runs a command that must succeed.
-fn done(house: &House, line: &str) -> String {
+fn done(server: &TestServer, line: &str) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let (code, said) = house.usher(&words);
+    let (code, said) = server.usher(&words);
     assert_eq!(code, Some(0), "usher {line}: {said}");
     said
 }
 
 /// Runs a command that must be refused with this error code.
-fn refused(house: &House, line: &str, problem: &str) {
+fn refused(server: &TestServer, line: &str, problem: &str) {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let (code, said) = house.usher(&words);
+    let (code, said) = server.usher(&words);
     assert_eq!(code, Some(3), "usher {line}: {said}");
     assert!(said.contains(problem), "usher {line}: {said}");
 }
 
-fn items(house: &House, line: &str) -> Vec<Value> {
-    let list: Value = serde_json::from_str(&done(house, &format!("{line} -o json"))).unwrap();
+fn items(server: &TestServer, line: &str) -> Vec<Value> {
+    let list: Value = serde_json::from_str(&done(server, &format!("{line} -o json"))).unwrap();
     list["items"].as_array().unwrap().clone()
 }
 
 /// A second operator approves the request: approving an own request is refused.
-async fn approve(house: &mut House, project: &str, credential: &str) {
+async fn approve(server: &mut TestServer, project: &str, credential: &str) {
     let second = json!({ "name": "second", "role": "admin" });
-    let second = house.insist("POST", "/v1/operator-tokens", Some(&second)).await;
+    let second = server.insist("POST", "/v1/operator-tokens", Some(&second)).await;
     let path = format!("/v1/projects/{project}/assignments/{credential}/approve");
     let bearer = second["text"].as_str().unwrap();
-    let (status, answer) = house.ask_as(bearer, ("POST", &path), None).await.unwrap();
+    let (status, answer) = server.ask_as(bearer, ("POST", &path), None).await.unwrap();
     assert_eq!(status, 200, "{answer}");
 }
 
 // Requirement: X-10
 #[tokio::test]
 async fn a_published_version_is_immutable_and_an_unsound_one_is_refused() {
-    let house = House::up(&[]).await;
+    let server = TestServer::up(&[]).await;
     let folder = tempfile::tempdir().unwrap();
     let first = bundle(folder.path(), "1", "local");
     bundle(folder.path(), "2", "local");
-    let imported = items(&house, &format!("blueprint import {}", folder.path().display()));
+    let imported = items(&server, &format!("blueprint import {}", folder.path().display()));
     let outcomes: Vec<_> = imported.iter().map(|it| it["outcome"].clone()).collect();
     assert_eq!(outcomes, ["published", "published"]);
-    let again = items(&house, &format!("blueprint import {}", folder.path().display()));
+    let again = items(&server, &format!("blueprint import {}", folder.path().display()));
     assert!(again.iter().all(|it| it["outcome"] == "unchanged"), "{again:?}");
     fs::write(Path::new(&first).join("composition.yaml"), "kind: Other\n").unwrap();
-    refused(&house, &format!("blueprint publish {first}"), "version_published");
+    refused(&server, &format!("blueprint publish {first}"), "version_published");
     let unsound = bundle(folder.path(), "3", "hetzner");
-    refused(&house, &format!("blueprint publish {unsound}"), "blueprint_unsound");
-    let versions = house.ask("GET", "/v1/blueprints/own/versions", None).await.unwrap().1;
+    refused(&server, &format!("blueprint publish {unsound}"), "blueprint_unsound");
+    let versions = server.ask("GET", "/v1/blueprints/own/versions", None).await.unwrap().1;
     let names: Vec<_> =
         versions["items"].as_array().unwrap().iter().map(|it| it["version"].clone()).collect();
     assert_eq!(names, ["1", "2"]);
@@ -90,7 +90,7 @@ async fn a_published_version_is_immutable_and_an_unsound_one_is_refused() {
 // Requirement: C-11
 #[tokio::test]
 async fn a_node_uses_own_tenancy_objects_and_most_are_deletable_after_it() {
-    let mut house = House::up(&[]).await;
+    let mut server = TestServer::up(&[]).await;
     let folder = tempfile::tempdir().unwrap();
     let one = bundle(folder.path(), "1", "local");
     for line in [
@@ -103,13 +103,13 @@ async fn a_node_uses_own_tenancy_objects_and_most_are_deletable_after_it() {
         "label set --project own team=blue",
         "credential request key --project own",
     ] {
-        done(&house, line);
+        done(&server, line);
     }
     let provision = "provision n --project own --blueprint own --credential key";
-    refused(&house, provision, "credential_not_approved");
-    approve(&mut house, "own", "key").await;
-    done(&house, &format!("{provision} --wait"));
-    let clouds = items(&house, "get clouds");
+    refused(&server, provision, "credential_not_approved");
+    approve(&mut server, "own", "key").await;
+    done(&server, &format!("{provision} --wait"));
+    let clouds = items(&server, "get clouds");
     assert!(clouds.iter().any(|it| it["endpoint"]["region"] == "desk"), "{clouds:?}");
     let held = [
         ("placement terminate own", "resources_live"),
@@ -119,11 +119,11 @@ async fn a_node_uses_own_tenancy_objects_and_most_are_deletable_after_it() {
         ("blueprint delete own@1", "still_referenced"),
     ];
     for (line, problem) in held {
-        refused(&house, line, problem);
+        refused(&server, line, problem);
     }
-    done(&house, "deprovision n --project own --wait");
+    done(&server, "deprovision n --project own --wait");
     for line in ["placement terminate own", "project delete own"] {
-        refused(&house, line, "tombstones_live");
+        refused(&server, line, "tombstones_live");
     }
     for line in [
         "credential unassign key --project own",
@@ -131,9 +131,9 @@ async fn a_node_uses_own_tenancy_objects_and_most_are_deletable_after_it() {
         "cloud delete here",
         "blueprint delete own@1",
     ] {
-        done(&house, line);
+        done(&server, line);
     }
-    let audit: Vec<_> = items(&house, "get audit").iter().map(|it| it["action"].clone()).collect();
+    let audit: Vec<_> = items(&server, "get audit").iter().map(|it| it["action"].clone()).collect();
     for action in ["project.create", "blueprint.publish", "cloud.delete", "blueprint.delete"] {
         assert!(audit.contains(&json!(action)), "{action} in {audit:?}");
     }

@@ -9,7 +9,7 @@ use usher_store::migrate::Way;
 use usher_store::{Place, Settings, Store};
 
 /// A store and where it is.
-pub(crate) struct Ground {
+pub(crate) struct BenchEnv {
     pub(crate) store: Arc<Store>,
     pub(crate) place: Place,
     pub(crate) settings: Settings,
@@ -17,7 +17,7 @@ pub(crate) struct Ground {
     _server: Option<usher_pgtest::Server>,
 }
 
-impl Drop for Ground {
+impl Drop for BenchEnv {
     fn drop(&mut self) {
         if let Some(folder) = &self.folder {
             let _ = std::fs::remove_dir_all(folder);
@@ -25,7 +25,7 @@ impl Drop for Ground {
     }
 }
 
-impl Ground {
+impl BenchEnv {
     pub(crate) async fn sqlite() -> Option<Self> {
         let folder = std::env::temp_dir().join(format!("usher-bench-{}", std::process::id()));
         std::fs::create_dir(&folder).unwrap();

@@ -32,7 +32,7 @@ const SETTINGS: [&str; 8] = [
 ];
 
 /// One server, its data and its client.
-pub(crate) struct House {
+pub(crate) struct TestServer {
     dir: Arc<tempfile::TempDir>,
     caller: Caller,
     /// Reserved for this server, also while it is down.
@@ -46,7 +46,7 @@ pub(crate) struct House {
     kept: Option<Arc<usher_pgtest::Database>>,
 }
 
-impl House {
+impl TestServer {
     pub(crate) fn new(settings: &[&str]) -> Self {
         Self::within(&Arc::new(tempfile::tempdir().unwrap()), None, settings)
     }
@@ -68,12 +68,12 @@ impl House {
     pub(crate) async fn serve(settings: &[&str]) -> Option<Self> {
         let database = usher_pgtest::empty().await?;
         furnish(&Place::Postgres(database.url())).await;
-        let mut house = Self::new(settings);
-        house.database = Some(database.url());
-        house.kept = Some(Arc::new(database));
-        house.start(None);
-        house.until_ready().await;
-        Some(house)
+        let mut server = Self::new(settings);
+        server.database = Some(database.url());
+        server.kept = Some(Arc::new(database));
+        server.start(None);
+        server.until_ready().await;
+        Some(server)
     }
 
     /// A second server on the same database and the same world, ready.
@@ -93,10 +93,10 @@ impl House {
 
     /// A ready server.
     pub(crate) async fn up(settings: &[&str]) -> Self {
-        let mut house = Self::new(settings);
-        house.start(None);
-        house.until_ready().await;
-        house
+        let mut server = Self::new(settings);
+        server.start(None);
+        server.until_ready().await;
+        server
     }
 
     pub(crate) fn data(&self) -> PathBuf {
@@ -371,7 +371,7 @@ impl House {
     }
 }
 
-impl Drop for House {
+impl Drop for TestServer {
     fn drop(&mut self) {
         self.kill();
         for number in self.processes() {

@@ -8,7 +8,7 @@ use usher_store::migrate::Way;
 use usher_store::{Place, Settings, Store};
 
 use crate::cpu;
-use crate::house::{House, furnish};
+use crate::test_server::{TestServer, furnish};
 
 /// Production settings in place of those of the tests.
 const SETTINGS: [&str; 8] = [
@@ -27,12 +27,12 @@ const POSTGRES: [&str; 4] =
     ["fsync=on", "full_page_writes=on", "shared_buffers=256MB", "max_wal_size=4GB"];
 
 /// Where servers and stores are opened.
-pub(crate) struct Ground {
+pub(crate) struct BenchEnv {
     dir: Arc<tempfile::TempDir>,
     server: Option<Server>,
 }
 
-impl Ground {
+impl BenchEnv {
     pub(crate) fn sqlite() -> Self {
         Self { dir: Arc::new(tempfile::tempdir().unwrap()), server: None }
     }
@@ -51,7 +51,7 @@ impl Ground {
     }
 
     /// A running server with a database and a world of this name.
-    pub(crate) async fn house(&self, name: &str) -> House {
+    pub(crate) async fn server(&self, name: &str) -> TestServer {
         let place = self.place(name).await;
         let dir = Arc::new(tempfile::tempdir_in(self.dir.path()).unwrap());
         let url = match &place {
@@ -61,10 +61,10 @@ impl Ground {
             }
             Place::Sqlite(_) => None,
         };
-        let mut house = House::within(&dir, url, &SETTINGS);
-        house.start(None);
-        house.until_ready().await;
-        house
+        let mut server = TestServer::within(&dir, url, &SETTINGS);
+        server.start(None);
+        server.until_ready().await;
+        server
     }
 
     /// A store next to the servers, on the same disk or the same PostgreSQL.

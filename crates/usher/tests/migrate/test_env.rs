@@ -12,13 +12,13 @@ static NUMBER: AtomicU32 = AtomicU32::new(0);
 type Left = (Option<i32>, String, String);
 
 /// A fresh database, and the flags that name it.
-pub(crate) struct Ground {
+pub(crate) struct TestEnv {
     pub(crate) words: [String; 2],
     pub(crate) folder: Option<PathBuf>,
     pub(crate) _database: Option<usher_pgtest::Database>,
 }
 
-impl Drop for Ground {
+impl Drop for TestEnv {
     fn drop(&mut self) {
         if let Some(folder) = &self.folder {
             let _ = std::fs::remove_dir_all(folder);
@@ -26,7 +26,7 @@ impl Drop for Ground {
     }
 }
 
-impl Ground {
+impl TestEnv {
     pub(crate) fn sqlite() -> Self {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("usher-migrate-{}-{number}", std::process::id());
@@ -77,11 +77,11 @@ impl Ground {
     }
 }
 
-pub(crate) async fn on_both(test: impl AsyncFn(Ground)) {
+pub(crate) async fn on_both(test: impl AsyncFn(TestEnv)) {
     eprintln!("on SQLite");
-    test(Ground::sqlite()).await;
-    if let Some(ground) = Ground::postgres().await {
+    test(TestEnv::sqlite()).await;
+    if let Some(test_env) = TestEnv::postgres().await {
         eprintln!("on PostgreSQL");
-        test(ground).await;
+        test(test_env).await;
     }
 }

@@ -10,27 +10,27 @@ use usher_pgtest::Server;
 use usher_store::Place;
 
 use crate::caller::Caller;
-use crate::crowd::Crowd;
-use crate::house::{House, furnish};
+use crate::fake_agents::FakeAgents;
+use crate::test_server::{TestServer, furnish};
 
 const DATABASE: &str = "estate";
 
 /// Several servers that share everything but memory.
-pub(crate) struct Estate {
-    pub(crate) houses: Vec<House>,
+pub(crate) struct TestCluster {
+    pub(crate) servers: Vec<TestServer>,
     pub(crate) database: Server,
-    pub(crate) crowd: Crowd,
+    pub(crate) agents: FakeAgents,
     caller: Caller,
     door: JoinHandle<()>,
 }
 
-impl Drop for Estate {
+impl Drop for TestCluster {
     fn drop(&mut self) {
         self.door.abort();
     }
 }
 
-impl Estate {
+impl TestCluster {
     /// This many ready servers with simulated nodes; `None` without PostgreSQL.
     pub(crate) async fn open(count: usize, settings: &[&str]) -> Option<Self> {
         let database = Server::start(&[])?;
@@ -43,18 +43,18 @@ impl Estate {
         let own = ["local.agent=external".to_owned(), format!("api_url=http://127.0.0.1:{port}")];
         let settings: Vec<&str> =
             own.iter().map(String::as_str).chain(settings.iter().copied()).collect();
-        let house = |_| House::within(&dir, Some(url.clone()), &settings);
-        let mut houses: Vec<House> = (0..count).map(house).collect();
-        for house in &mut houses {
-            house.start(None);
-            house.until_ready().await;
+        let server = |_| TestServer::within(&dir, Some(url.clone()), &settings);
+        let mut servers: Vec<TestServer> = (0..count).map(server).collect();
+        for server in &mut servers {
+            server.start(None);
+            server.until_ready().await;
         }
-        let ports = houses.iter().map(House::port).collect();
+        let ports = servers.iter().map(TestServer::port).collect();
         let door = tokio::spawn(open_door(listener, ports));
         let data = dir.path().join("data");
-        let crowd = Crowd::gather(&data);
+        let agents = FakeAgents::gather(&data);
         let caller = Caller { port, data };
-        Some(Self { houses, database, crowd, caller, door })
+        Some(Self { servers, database, agents, caller, door })
     }
 
     /// A client of whichever server responds.

@@ -51,7 +51,7 @@ struct Unit {
 }
 
 #[derive(Default)]
-struct Inside {
+struct FakeProviderState {
     units: BTreeMap<String, Unit>,
     marks: BTreeMap<(String, String), (i64, i64)>,
     revision: u64,
@@ -63,8 +63,8 @@ struct Inside {
 }
 
 #[derive(Clone)]
-pub(crate) struct Plant {
-    inside: Arc<Mutex<Inside>>,
+pub(crate) struct FakeProvider {
+    inner: Arc<Mutex<FakeProviderState>>,
     changed: Arc<watch::Sender<u64>>,
 }
 
@@ -78,17 +78,17 @@ struct Asked {
     grace: i64,
 }
 
-impl Plant {
+impl FakeProvider {
     /// A listening provider with this many slots.
     pub(crate) async fn open(slots: usize) -> (Self, String) {
-        let plant = Self { inside: Arc::default(), changed: Arc::new(watch::Sender::new(0)) };
+        let fake = Self { inner: Arc::default(), changed: Arc::new(watch::Sender::new(0)) };
         for number in 0..slots {
-            plant.add(machine(&format!("m{number}")));
+            fake.add(machine(&format!("m{number}")));
         }
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        plant.serve(listener);
-        (plant, address)
+        fake.serve(listener);
+        (fake, address)
     }
 
     fn serve(&self, listener: TcpListener) {
@@ -98,20 +98,20 @@ impl Plant {
     }
 
     pub(crate) fn add(&self, machine: Machine) {
-        let mut inside = self.inside();
-        inside.revision += 1;
-        let changed = inside.revision;
+        let mut inner = self.inner();
+        inner.revision += 1;
+        let changed = inner.revision;
         let operations = BTreeMap::new();
-        inside.units.insert(machine.id.clone(), Unit { machine, changed, operations });
+        inner.units.insert(machine.id.clone(), Unit { machine, changed, operations });
     }
 
     pub(crate) fn remove(&self, id: &str) {
-        self.inside().units.remove(id);
+        self.inner().units.remove(id);
     }
 
     /// Changes the behaviour.
     pub(crate) fn behave(&self, change: impl FnOnce(&mut Manners)) {
-        change(&mut self.inside().manners);
+        change(&mut self.inner().manners);
     }
 
     /// Sends held responses.
@@ -122,30 +122,30 @@ impl Plant {
 
     /// How many lists were requested, and how many responses are held.
     pub(crate) fn traffic(&self) -> (u32, u32) {
-        let inside = self.inside();
-        (inside.lists, inside.held)
+        let inner = self.inner();
+        (inner.lists, inner.held)
     }
 
     /// Changes a machine without a command.
     pub(crate) fn bend(&self, id: &str, change: impl FnOnce(&mut Machine)) {
-        self.inside().touch(id, change);
+        self.inner().touch(id, change);
     }
 
     /// Completes every pending command.
     pub(crate) fn let_go(&self) {
-        let mut inside = self.inside();
-        let ids: Vec<String> = inside.units.keys().cloned().collect();
+        let mut inner = self.inner();
+        let ids: Vec<String> = inner.units.keys().cloned().collect();
         for id in ids {
-            inside.complete(&id);
+            inner.complete(&id);
         }
     }
 
     pub(crate) fn machines(&self) -> Vec<Machine> {
-        self.inside().units.values().map(|it| it.machine.clone()).collect()
+        self.inner().units.values().map(|it| it.machine.clone()).collect()
     }
 
     pub(crate) fn machine(&self, id: &str) -> Machine {
-        self.inside().units[id].machine.clone()
+        self.inner().units[id].machine.clone()
     }
 
     /// How many machines are in a state.
@@ -155,7 +155,7 @@ impl Plant {
 
     /// Every accepted command.
     pub(crate) fn deeds(&self) -> Vec<Deed> {
-        self.inside().deeds.clone()
+        self.inner().deeds.clone()
     }
 
     /// No operation was accepted twice.
@@ -165,18 +165,18 @@ impl Plant {
         assert_eq!(operations.len(), deeds.len(), "{deeds:?}");
     }
 
-    fn inside(&self) -> MutexGuard<'_, Inside> {
-        self.inside.lock().unwrap()
+    fn inner(&self) -> MutexGuard<'_, FakeProviderState> {
+        self.inner.lock().unwrap()
     }
 
     async fn answer(&self) -> Result<(), Status> {
-        if self.inside().manners.is_silent {
+        if self.inner().manners.is_silent {
             // The caller times out.
             std::future::pending::<()>().await;
         }
-        let mut inside = self.inside();
-        if inside.manners.failing > 0 {
-            inside.manners.failing -= 1;
+        let mut inner = self.inner();
+        if inner.manners.failing > 0 {
+            inner.manners.failing -= 1;
             return Err(Status::unavailable("injected fault"));
         }
         Ok(())
@@ -191,29 +191,29 @@ impl Plant {
 
     /// Executes a command; whether its response is held.
     fn carry_out(&self, asked: Asked) -> Result<(TransitionAck, bool), Status> {
-        let mut inside = self.inside();
-        if inside.manners.fenced > 0 {
-            inside.manners.fenced -= 1;
+        let mut inner = self.inner();
+        if inner.manners.fenced > 0 {
+            inner.manners.fenced -= 1;
             return Err(Status::failed_precondition("fenced"));
         }
-        let answer = inside.accept(asked)?;
-        if inside.manners.lost_answers > 0 {
-            inside.manners.lost_answers -= 1;
+        let answer = inner.accept(asked)?;
+        if inner.manners.lost_answers > 0 {
+            inner.manners.lost_answers -= 1;
             return Err(Status::unavailable("the response was lost"));
         }
-        Ok((answer, inside.manners.holds_answers))
+        Ok((answer, inner.manners.holds_answers))
     }
 
     /// The current list, and whether it is held.
     fn listed(&self, since: u64) -> (MachineList, bool) {
-        let inside = self.inside();
-        let changed = inside.units.values().filter(|it| it.changed > since);
+        let inner = self.inner();
+        let changed = inner.units.values().filter(|it| it.changed > since);
         let mut machines: Vec<Machine> = changed.map(|it| it.machine.clone()).collect();
-        if let Some(bend) = inside.manners.bend {
+        if let Some(bend) = inner.manners.bend {
             bend(&mut machines);
         }
-        let revision = inside.revision.to_string().into();
-        (MachineList { machines, revision }, inside.manners.holds_lists)
+        let revision = inner.revision.to_string().into();
+        (MachineList { machines, revision }, inner.manners.holds_lists)
     }
 
     /// Waits until held responses are released.
@@ -222,13 +222,13 @@ impl Plant {
             return;
         }
         let mut changed = self.changed.subscribe();
-        self.inside().held += 1;
+        self.inner().held += 1;
         let _ = changed.changed().await;
-        self.inside().held -= 1;
+        self.inner().held -= 1;
     }
 }
 
-impl Inside {
+impl FakeProviderState {
     fn touch(&mut self, id: &str, change: impl FnOnce(&mut Machine)) {
         self.revision += 1;
         if let Some(unit) = self.units.get_mut(id) {
@@ -341,7 +341,7 @@ pub(crate) fn machine(id: &str) -> Machine {
 }
 
 #[tonic::async_trait]
-impl CapacityProvider for Plant {
+impl CapacityProvider for FakeProvider {
     async fn create(
         &self,
         request: Request<CreateRequest>,
@@ -408,14 +408,14 @@ impl CapacityProvider for Plant {
 
     async fn get(&self, request: Request<MachineRef>) -> Result<Response<Machine>, Status> {
         self.answer().await?;
-        let inside = self.inside();
-        let unit = inside.units.get(&request.into_inner().id);
+        let inner = self.inner();
+        let unit = inner.units.get(&request.into_inner().id);
         let machine = unit.ok_or_else(|| Status::not_found("no such machine"))?.machine.clone();
         Ok(Response::new(machine))
     }
 
     async fn list(&self, request: Request<ListFilter>) -> Result<Response<MachineList>, Status> {
-        self.inside().lists += 1;
+        self.inner().lists += 1;
         self.answer().await?;
         let since = String::from_utf8_lossy(&request.into_inner().since_revision).into_owned();
         let (list, holds) = self.listed(since.parse().unwrap_or(0));

@@ -11,13 +11,13 @@ use sqlx::{AssertSqlSafe, Connection as _};
 use tokio::time::sleep;
 
 use crate::caller::SOON;
-use crate::house::{House, PATIENCE};
 use crate::running::running_below;
+use crate::test_server::{PATIENCE, TestServer};
 
 /// Where agents run: on machines of the fleet, or below the world itself.
 const AGENTS: [&str; 2] = ["fleet/process", "world/process"];
 
-impl House {
+impl TestServer {
     /// One number, read directly from the database.
     pub(crate) async fn number(&self, sql: &str) -> i64 {
         let mut conn = self.embedded().await;
