@@ -7,7 +7,7 @@ use usher_domain::fleet::ident::{ClusterId, ShardId};
 use usher_domain::fleet::phase::Phase;
 use usher_domain::fleet::plan::{Cause, ClusterReport, HeldBack, Judged, Outcome, RawNeed, Switch};
 use usher_domain::fleet::reason::Reason;
-use usher_domain::object::id::MachineLifeId;
+use usher_domain::object::id::MachineRecordId;
 use usher_kernel::{Timestamp, Version};
 
 use crate::ports::Answer;
@@ -20,14 +20,14 @@ use crate::views::{Advice, Blocker, Caller, Page, Paging};
 pub trait Fleet: Send + Sync {
     /// Lists machines.
     async fn machines(&self, query: MachineQuery, paging: Paging) -> Answer<Page<MachineView>>;
-    async fn machine(&self, id: MachineLifeId) -> Answer<MachineView>;
+    async fn machine(&self, id: MachineRecordId) -> Answer<MachineView>;
     /// Explains the phase of a machine.
-    async fn why_machine(&self, id: MachineLifeId) -> Answer<MachineWhy>;
+    async fn why_machine(&self, id: MachineRecordId) -> Answer<MachineWhy>;
     /// Ends the dispute about a machine.
     async fn settle(
         &self,
         caller: &Caller,
-        id: MachineLifeId,
+        id: MachineRecordId,
         settlement: Settlement,
     ) -> Answer<MachineView>;
     /// Every shard.
@@ -61,7 +61,7 @@ pub struct MachineQuery {
 /// A machine and the reason of its phase.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MachineView {
-    pub id: MachineLifeId,
+    pub id: MachineRecordId,
     pub version: Version,
     pub machine: Machine,
     /// Derived from the row alone.
@@ -115,7 +115,7 @@ pub struct FleetPlan {
 /// The target of one machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AimView {
-    pub id: MachineLifeId,
+    pub id: MachineRecordId,
     pub name: String,
     pub phase: Phase,
     pub wanted: Wanted,

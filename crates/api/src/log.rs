@@ -1,7 +1,7 @@
 //! The event log: entries about resources and machines in one order.
 
 use serde_json::{Map, Value};
-use usher_domain::object::id::{EventId, MachineLifeId, ProjectId, ResourceId};
+use usher_domain::object::id::{EventId, MachineRecordId, ProjectId, ResourceId};
 use usher_kernel::{Timestamp, Version};
 
 /// A position in the log, opaque to readers.
@@ -26,5 +26,5 @@ pub struct LogEntry {
 pub enum Subject {
     Resource(ResourceId, ProjectId),
     /// A machine belongs to no project.
-    Machine(MachineLifeId),
+    Machine(MachineRecordId),
 }

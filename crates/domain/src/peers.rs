@@ -376,8 +376,8 @@ impl Default for Heartbeat {
 impl Heartbeat {
     /// Whether a peer lives, by its last heartbeat since this process started.
     pub fn liveness(&self, last_heard: Option<Timestamp>, now: Timestamp) -> Liveness {
-        let Some(heard) = last_heard else { return Liveness::Unknown };
-        if now.since(heard) >= self.interval.saturating_mul(self.missed_max) {
+        let Some(reading) = last_heard else { return Liveness::Unknown };
+        if now.since(reading) >= self.interval.saturating_mul(self.missed_max) {
             return Liveness::Lost;
         }
         Liveness::Live

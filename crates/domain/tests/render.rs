@@ -13,7 +13,7 @@ use usher_domain::blueprint::{
 };
 use usher_domain::broker::render::daemon_set::{SecretName, bundle};
 use usher_domain::broker::render::{
-    Agent, AgentImage, ApiUrl, Life, ProviderConfig, TokenDelivery, Xr, cloud_init,
+    Agent, AgentImage, ApiUrl, OwnerLabels, ProviderConfig, TokenDelivery, Xr, cloud_init,
     external_secret, inject, provider_config, xr,
 };
 use usher_domain::object::enrolment::TokenText;
@@ -81,7 +81,7 @@ fn rendered(scope: &str, tags: &[(&str, &str)], seen: Option<&Uid>) -> Manifest 
     xr(&Xr {
         resource: resource(),
         generation: Generation(2),
-        life: Life::of_resource(resource(), installation()),
+        labels: OwnerLabels::of_resource(resource(), installation()),
         composite: &composite(scope),
         namespace: NAMESPACE,
         anchor: &Uid::new("uid-of-anchor"),
@@ -103,7 +103,7 @@ fn config_of(provider: Provider, endpoint: &Value) -> (Manifest, Manifest) {
     let it = ProviderConfig {
         id,
         generation: Generation(1),
-        life: Life::of_provider_config(id, installation()),
+        labels: OwnerLabels::of_provider_config(id, installation()),
         provider,
         namespace: NAMESPACE,
         endpoint: endpoint.as_object().unwrap_or(&empty),

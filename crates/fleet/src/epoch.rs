@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use usher_domain::fleet::life::Life;
 use usher_domain::fleet::plan::{Figures as PlanFigures, Switch, Windows};
+use usher_domain::fleet::reconciler::MachineReconciler;
 use usher_domain::object::authority::Rail;
 use usher_kernel::Timestamp;
 use usher_kernel::schedule::Pace;
@@ -25,7 +25,7 @@ use super::tally::Tally;
 /// The configuration of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figures {
-    pub life: Life,
+    pub reconciler: MachineReconciler,
     /// How long idle machines are kept.
     pub windows: Windows,
     pub plan: PlanFigures,

@@ -172,12 +172,12 @@ impl Lister {
             let cycle = Cycle { lease, writes: vec![], adopted: adopted.clone(), lists: vec![] };
             let written = self.epoch.store.commit_cycle(cycle).await?;
             let mut memory = self.epoch.memory();
-            for (Adopted { machine, .. }, life) in adopted.iter().zip(written.adopted) {
-                let Some(life) = life else {
+            for (Adopted { machine, .. }, record_id) in adopted.iter().zip(written.adopted) {
+                let Some(record_id) = record_id else {
                     self.foreign.insert(machine.id().clone());
                     continue;
                 };
-                let slot = memory.note(life, usher_kernel::Version(1), machine);
+                let slot = memory.note(record_id, usher_kernel::Version(1), machine);
                 memory.name_in_list(&BTreeSet::from([slot.0]));
                 if machine.phase().is_passing() {
                     memory.wake(slot, now);

@@ -6,13 +6,13 @@ use usher_domain::fleet::accept::Report;
 use usher_domain::fleet::ident::MachineId;
 use usher_domain::fleet::issue::Token;
 use usher_domain::fleet::list::{Counts, Credence};
-use usher_domain::fleet::look::Source;
 use usher_domain::fleet::plan::Slot;
 use usher_domain::fleet::refusal::Refusal;
+use usher_domain::fleet::snapshot::Source;
 use usher_domain::object::authority::Rail;
 use usher_kernel::Timestamp;
 
-use super::memory::{Heard, Memory, Message};
+use super::memory::{Memory, Message, ProviderAnswer};
 use super::record::{Entry, Mark};
 
 /// What a list covers.
@@ -82,7 +82,7 @@ pub struct Reading {
 #[derive(Debug)]
 struct Named {
     id: MachineId,
-    heard: Heard,
+    answer: ProviderAnswer,
     report: Option<(Report, Mark)>,
 }
 
@@ -95,20 +95,20 @@ fn read_one(entry: Entry) -> Reading {
     match entry {
         Entry::Lost => Reading { named: None, wrong: Some(Wrong::Undecodable) },
         Entry::Broken(id) => {
-            let named = Some(Named { id, heard: Heard::Broken, report: None });
+            let named = Some(Named { id, answer: ProviderAnswer::Broken, report: None });
             Reading { named, wrong: Some(Wrong::Undecodable) }
         }
         Entry::Whole(raw) => match Report::read(&raw) {
             Ok(report) => {
                 let wrong = report.offer().err().cloned().map(Wrong::Refused);
                 let (id, mark) = (report.id().clone(), Mark::of_report(&report));
-                let heard = Heard::Record(raw);
-                Reading { named: Some(Named { id, heard, report: Some((report, mark)) }), wrong }
+                let answer = ProviderAnswer::Record(raw);
+                Reading { named: Some(Named { id, answer, report: Some((report, mark)) }), wrong }
             }
             Err(why) => {
                 let id = raw.id.parse::<MachineId>().ok();
-                let heard = Heard::Record(raw);
-                let named = id.map(|id| Named { id, heard, report: None });
+                let answer = ProviderAnswer::Record(raw);
+                let named = id.map(|id| Named { id, answer, report: None });
                 Reading { named, wrong: Some(Wrong::Refused(why)) }
             }
         },
@@ -130,7 +130,7 @@ impl Memory {
         let listed = readings.len();
         for Reading { named: record, wrong } in readings {
             taken.refused.extend(wrong);
-            let Some(Named { id, heard, report }) = record else {
+            let Some(Named { id, answer, report }) = record else {
                 taken.is_lossy = true;
                 continue;
             };
@@ -142,7 +142,7 @@ impl Memory {
             match (found, report) {
                 _ if !first => taken.refused.push(Wrong::Repeated),
                 (Some(slot), report) => {
-                    let message = Message { source: Source::List, stamp, heard };
+                    let message = Message { source: Source::List, stamp, answer };
                     let mark = report.map(|it| it.1);
                     taken.told += usize::from(self.speak_to(slot, mark, message, now));
                 }
@@ -202,7 +202,7 @@ impl Memory {
         }
         let missing: Vec<Slot> = self.slots().filter(|it| !named.contains(&it.0)).collect();
         for slot in &missing {
-            let message = Message { source: Source::List, stamp, heard: Heard::Missing };
+            let message = Message { source: Source::List, stamp, answer: ProviderAnswer::Missing };
             self.post(*slot, message, now);
         }
         missing.len()

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 use usher_domain::fleet::ident::ClusterId;
 use usher_domain::fleet::plan::{Aim, Circumstances, Need, Plan, Switch, plan};
-use usher_domain::object::id::MachineLifeId;
+use usher_domain::object::id::MachineRecordId;
 use usher_kernel::{Timestamp, Version};
 use usher_store::{Cycle, Error, MachineWrite, StoredMachine};
 
@@ -26,14 +26,14 @@ const BATCH: u32 = 500;
 pub struct Planner {
     epoch: Arc<Epoch>,
     /// The demand version of each cluster at the last read.
-    heard: BTreeMap<ClusterId, Version>,
+    read: BTreeMap<ClusterId, Version>,
     switch: Switch,
 }
 
 impl Planner {
     /// A planner that has read no demand yet.
     pub fn new(epoch: Arc<Epoch>) -> Self {
-        Self { epoch, heard: BTreeMap::new(), switch: Switch::Paused }
+        Self { epoch, read: BTreeMap::new(), switch: Switch::Paused }
     }
 
     /// Plans until the epoch ends.
@@ -63,11 +63,11 @@ impl Planner {
 
     /// Reads what other processes wrote, and plans if something changed or became due.
     async fn cycle(&mut self) {
-        let heard = self.hear().await;
-        if let Err(error) = &heard {
+        let read = self.hear().await;
+        if let Err(error) = &read {
             tracing::warn!(error = %chain(error), "failed to read fleet demand");
         }
-        let (is_up, is_ours) = (heard.is_ok(), self.epoch.is_ours());
+        let (is_up, is_ours) = (read.is_ok(), self.epoch.is_ours());
         let Some((plan, took, now)) = self.plan(is_up && is_ours) else { return };
         self.epoch.tally.planned(&plan.report, took);
         if let Err(error) = self.write(&plan.aims, now).await {
@@ -98,7 +98,7 @@ impl Planner {
         }
         self.hear_machines().await?;
         for (cluster, version) in self.epoch.store.demand_versions(&shard).await? {
-            if self.heard.get(&cluster) == Some(&version) {
+            if self.read.get(&cluster) == Some(&version) {
                 continue;
             }
             let Some(demand) = self.epoch.store.demand(&cluster).await? else { continue };
@@ -107,7 +107,7 @@ impl Planner {
             memory.fleet().0.believe(&cluster, needs, demand.trust);
             memory.touch();
             drop(memory);
-            self.heard.insert(cluster, demand.version);
+            self.read.insert(cluster, demand.version);
         }
         Ok(())
     }
@@ -121,7 +121,7 @@ impl Planner {
             if all == 0 {
                 return Ok(());
             }
-            let mut read: Vec<(MachineLifeId, Version)> = vec![];
+            let mut read: Vec<(MachineRecordId, Version)> = vec![];
             let now = self.epoch.now();
             for StoredMachine { id, record } in roll.machines {
                 let mut memory = self.epoch.memory();
@@ -176,7 +176,13 @@ impl Planner {
                 if next == record.state {
                     continue;
                 }
-                let write = MachineWrite { id, version, next, book: record.book, event: None };
+                let write = MachineWrite {
+                    id,
+                    version,
+                    next,
+                    name_ledger: record.name_ledger,
+                    event: None,
+                };
                 writes.push((write, *aim));
             }
             self.write_together(writes, now).await?;
@@ -214,7 +220,7 @@ impl Planner {
     }
 
     /// Reads a changed row again; the next plan uses it.
-    async fn moved(&self, id: MachineLifeId) -> Result<(), Error> {
+    async fn moved(&self, id: MachineRecordId) -> Result<(), Error> {
         self.epoch.tally.count(Done::AimsMoved);
         let StoredMachine { id, record } = self.epoch.store.machine(id).await?;
         self.epoch.memory().note(id, record.version, &record.state);

@@ -10,7 +10,7 @@ use usher_domain::fleet::plan::Slot;
 use usher_kernel::{Stage, Stopped, Timestamp, Trouble};
 
 use super::epoch::Epoch;
-use super::memory::Turn;
+use super::memory::DueMachine;
 use super::step::{Step, rest_of};
 use super::tally::Done;
 use super::writer::Writer;
@@ -77,7 +77,7 @@ impl Pool {
         }
     }
 
-    fn begin(&mut self, turn: Turn) {
+    fn begin(&mut self, turn: DueMachine) {
         let (epoch, slot) = (Arc::clone(&self.epoch), turn.slot);
         let step = Step::new(Arc::clone(&epoch), self.writer.clone(), &turn);
         let task = self.running.spawn(async move {

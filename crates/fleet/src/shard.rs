@@ -145,7 +145,7 @@ async fn load(epoch: &Epoch) -> Result<(), Error> {
 /// Records a row. A machine that would need no step if its provider reported it as recorded stays
 /// idle: the first list notifies those that differ.
 fn remember(epoch: &Epoch, StoredMachine { id, record }: &StoredMachine, now: Timestamp) {
-    let (machine, deadlines) = (&record.state, &epoch.figures.life.deadlines);
+    let (machine, deadlines) = (&record.state, &epoch.figures.reconciler.deadlines);
     let binding = if machine.phase().is_bound() { Bound::Ours } else { Bound::None };
     let report = Reported::of(machine.phase());
     let seen = Facts { restriction: Restriction::None, report, binding };

@@ -8,13 +8,13 @@ use usher_domain::fleet::aggregate::Machine;
 use usher_domain::fleet::effect::{Effect, Verb};
 use usher_domain::fleet::facts::Order;
 use usher_domain::fleet::issue::Token;
-use usher_domain::fleet::life::Life;
-use usher_domain::fleet::look::{Look, Source};
 use usher_domain::fleet::observe::{Observed, fold};
 use usher_domain::fleet::plan::Slot;
 use usher_domain::fleet::reason::Reason;
+use usher_domain::fleet::reconciler::MachineReconciler;
 use usher_domain::fleet::refusal::Refusal;
-use usher_domain::object::id::MachineLifeId;
+use usher_domain::fleet::snapshot::{Snapshot, Source};
+use usher_domain::object::id::MachineRecordId;
 use usher_kernel::{
     Decision, Ledger, Record, Report as Reported, Stopped, Timestamp, Trouble, Unknown, Version,
     World, step,
@@ -22,7 +22,7 @@ use usher_kernel::{
 use usher_store::MachineWrite;
 
 use super::epoch::Epoch;
-use super::memory::{Heard, Message, Turn};
+use super::memory::{DueMachine, Message, ProviderAnswer};
 use super::provider::Failure;
 use super::tally::{Done, Kind, Outcome};
 use super::writer::Writer;
@@ -35,7 +35,7 @@ pub struct Step {
     epoch: Arc<Epoch>,
     writer: Writer,
     slot: Slot,
-    life: MachineLifeId,
+    record_id: MachineRecordId,
     notes: Mutex<Notes>,
 }
 
@@ -59,14 +59,14 @@ enum Sent {
 
 impl Step {
     /// The step of a due machine.
-    pub fn new(epoch: Arc<Epoch>, writer: Writer, turn: &Turn) -> Self {
-        let (slot, life) = (turn.slot, turn.life);
-        Self { epoch, writer, slot, life, notes: Mutex::default() }
+    pub fn new(epoch: Arc<Epoch>, writer: Writer, turn: &DueMachine) -> Self {
+        let (slot, record_id) = (turn.slot, turn.record_id);
+        Self { epoch, writer, slot, record_id, notes: Mutex::default() }
     }
 
     pub async fn run(self) -> Result<Option<Reported<Reason>>, Stopped> {
         let now = self.epoch.now();
-        step(&self.epoch.figures.life, &self, &self, now).await
+        step(&self.epoch.figures.reconciler, &self, &self, now).await
     }
 
     fn notes(&self) -> std::sync::MutexGuard<'_, Notes> {
@@ -100,7 +100,7 @@ impl Step {
             Some(machine) => (before.version.next(), machine),
             None => (before.version, before.state),
         };
-        memory.note(self.life, version, &machine);
+        memory.note(self.record_id, version, &machine);
         let begins = machine.phase().is_passing() && after_written;
         drop(memory);
         self.epoch.replan.notify_one();
@@ -122,7 +122,7 @@ impl Step {
         }
     }
 
-    async fn look(&self, machine: &Machine) -> Look {
+    async fn observe_machine(&self, machine: &Machine) -> Snapshot {
         let (message, stamp, fresh) = {
             let mut memory = self.epoch.memory();
             let message = memory.take_message(self.slot, machine);
@@ -130,17 +130,17 @@ impl Step {
             (message, stamp, memory.reserve())
         };
         self.notes().fresh = Some(fresh);
-        let (source, stamp, heard) = match message {
-            Some(Message { source, stamp, heard }) => (source, stamp, Ok(said(&heard))),
+        let (source, stamp, reading) = match message {
+            Some(Message { source, stamp, answer }) => (source, stamp, Ok(said(&answer))),
             None => (Source::Get, stamp, self.ask(machine).await),
         };
         let listing = self.epoch.memory().listing(self.slot);
-        Look {
+        Snapshot {
             by: self.epoch.provider.name().to_owned(),
             at: self.epoch.now(),
             source,
             stamp,
-            heard,
+            reading,
             listing,
             paused: self.epoch.is_paused(),
             superseded: !self.epoch.is_ours(),
@@ -160,18 +160,18 @@ impl Drop for Step {
     }
 }
 
-fn said(heard: &Heard) -> Option<Result<Report, Refusal>> {
-    match heard {
-        Heard::Record(raw) => Some(Report::read(raw)),
-        Heard::Broken => Some(Err(Refusal::MachineState { text: String::new() })),
-        Heard::Missing => None,
+fn said(answer: &ProviderAnswer) -> Option<Result<Report, Refusal>> {
+    match answer {
+        ProviderAnswer::Record(raw) => Some(Report::read(raw)),
+        ProviderAnswer::Broken => Some(Err(Refusal::MachineState { text: String::new() })),
+        ProviderAnswer::Missing => None,
     }
 }
 
-impl World<Life> for Step {
+impl World<MachineReconciler> for Step {
     async fn observe(&self, record: &Record<Machine>) -> Result<Observed, Trouble> {
-        let look = self.look(&record.state).await;
-        Ok(fold(&record.state, &look))
+        let snapshot = self.observe_machine(&record.state).await;
+        Ok(fold(&record.state, &snapshot))
     }
 
     async fn apply(&self, record: &Record<Machine>, effect: &Effect) -> Result<(), Trouble> {
@@ -196,8 +196,8 @@ impl World<Life> for Step {
                 self.count(machine, effect, Outcome::Success);
                 if let Some(raw) = shown {
                     let source = Source::Acknowledgement;
-                    let heard = Heard::Record(Box::new(raw));
-                    let message = Message { source, stamp: effect.token, heard };
+                    let answer = ProviderAnswer::Record(Box::new(raw));
+                    let message = Message { source, stamp: effect.token, answer };
                     self.epoch.memory().post(self.slot, message, self.epoch.now());
                 }
                 Ok(())
@@ -215,15 +215,19 @@ impl World<Life> for Step {
     }
 }
 
-impl Ledger<Life> for Step {
+impl Ledger<MachineReconciler> for Step {
     async fn load(&self) -> Result<Option<Record<Machine>>, Trouble> {
-        let stored = self.epoch.store.machine(self.life).await;
+        let stored = self.epoch.store.machine(self.record_id).await;
         let record = stored.map_err(|error| error.trouble())?.record;
         self.notes().before = Some(record.clone());
         Ok(Some(record))
     }
 
-    async fn commit(&self, version: Version, decision: &Decision<Life>) -> Result<(), Trouble> {
+    async fn commit(
+        &self,
+        version: Version,
+        decision: &Decision<MachineReconciler>,
+    ) -> Result<(), Trouble> {
         let before = self.notes().before.clone();
         let Some(before) = before else { return Err(Trouble::Conflict) };
         let next = match Machine::hydrate(decision.next.fields().clone()) {
@@ -235,10 +239,10 @@ impl Ledger<Life> for Step {
             }
         };
         let write = MachineWrite {
-            id: self.life,
+            id: self.record_id,
             version,
             next: next.clone(),
-            book: before.book.with(&decision.rows),
+            name_ledger: before.name_ledger.with(&decision.rows),
             event: decision.event.clone(),
         };
         Failpoint::BeforeCommit.pass();

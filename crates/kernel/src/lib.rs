@@ -28,7 +28,9 @@ pub mod verdict;
 pub mod visibility;
 
 pub use id::{Fence, Generation, Uid, Version};
-pub use identity::{Answer, Book, Evidence, Name, Row, SETTLED_KEPT, Sighting, Standing, Unknown};
+pub use identity::{
+    Answer, Evidence, Name, NameLedger, Row, SETTLED_KEPT, Sighting, Standing, Unknown,
+};
 pub use lifecycle::{Condition, Decision, Ledger, Lifecycle, Record, Wake, World};
 pub use reconciler::{Reconciled, Reconciler, VerdictOf};
 pub use requeue::{Requeue, Timers};

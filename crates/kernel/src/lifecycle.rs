@@ -1,7 +1,7 @@
 //! What a kind of life must say, and the two ports it is run between.
 
 use crate::id::Version;
-use crate::identity::{Book, Row};
+use crate::identity::{NameLedger, Row};
 use crate::time::Timestamp;
 use crate::trouble::Trouble;
 
@@ -37,7 +37,7 @@ pub struct Record<S> {
     /// The row.
     pub state: S,
     /// Its part of the identity ledger.
-    pub book: Book,
+    pub name_ledger: NameLedger,
 }
 
 /// What to do next, in full: the worker has no choices left to make.

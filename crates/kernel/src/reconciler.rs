@@ -1,7 +1,7 @@
 //! The skeleton of every decision: absorb sightings, ask the rules, address the effect, set the
 //! time of the next step. A context supplies the parts.
 
-use crate::identity::{Book, Row};
+use crate::identity::{NameLedger, Row};
 use crate::lifecycle::{Decision, Lifecycle, Record, Wake};
 use crate::requeue::Timers;
 use crate::time::Timestamp;
@@ -30,12 +30,12 @@ pub trait Reconciler {
     /// The events of the table.
     type EventKind: Copy;
 
-    /// Asks the rules, and writes their verdict into the row. `book` is the name ledger as this
+    /// Asks the rules, and writes their verdict into the row. `name_ledger` is the name ledger as this
     /// snapshot leaves it.
     fn reconcile(
         &self,
         record: &Record<Self::State>,
-        book: &Book,
+        name_ledger: &NameLedger,
         seen: &Self::Observed,
         now: Timestamp,
     ) -> Reconciled<Self>;
@@ -46,7 +46,7 @@ pub trait Reconciler {
         &self,
         kind: Self::EffectKind,
         record: &Record<Self::State>,
-        after: (&Self::State, &Book),
+        after: (&Self::State, &NameLedger),
         seen: &Self::Observed,
     ) -> Option<Self::Effect>;
 
@@ -101,10 +101,11 @@ impl<R: Reconciler> Lifecycle for R {
         seen: &Self::Observed,
         now: Timestamp,
     ) -> Decision<Self> {
-        let (book, mut rows) = seen.absorbed(&record.book);
-        let Reconciled { verdict, next, rows: added } = self.reconcile(record, &book, seen, now);
+        let (name_ledger, mut rows) = seen.absorbed(&record.name_ledger);
+        let Reconciled { verdict, next, rows: added } =
+            self.reconcile(record, &name_ledger, seen, now);
         rows.extend(added);
-        let address = |kind| self.address(kind, record, (&next, &book), seen);
+        let address = |kind| self.address(kind, record, (&next, &name_ledger), seen);
         let effect = verdict.effect.and_then(address);
         let event = verdict.event.and_then(|kind| self.event(kind, &record.state, &next, seen));
         let requeue = verdict.requeue.with_snapshot(seen.is_incomplete());

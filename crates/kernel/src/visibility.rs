@@ -1,6 +1,6 @@
 //! How much of a snapshot was answered, and why the rest is unknown.
 
-use crate::identity::{Answer, Book, Row, Sighting, Unknown};
+use crate::identity::{Answer, NameLedger, Row, Sighting, Unknown};
 
 /// How far the answers of one snapshot can be trusted; names the cause of every unknown part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -90,9 +90,9 @@ pub trait Observation {
     }
 
     /// The name ledger after this snapshot, and the rows that it changed.
-    fn absorbed(&self, book: &Book) -> (Book, Vec<Row>) {
-        let rows = book.absorb(self.sightings());
-        (book.with(&rows), rows)
+    fn absorbed(&self, name_ledger: &NameLedger) -> (NameLedger, Vec<Row>) {
+        let rows = name_ledger.absorb(self.sightings());
+        (name_ledger.with(&rows), rows)
     }
 }
 

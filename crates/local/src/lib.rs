@@ -24,11 +24,11 @@ pub mod registry;
 pub mod watch;
 
 mod agenda;
-mod look;
 mod on_fleet;
 mod port;
 mod render;
 mod round;
+mod snapshot;
 mod verbs;
 
 use std::collections::{BTreeMap, HashMap};
@@ -38,10 +38,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::effect::Effect;
-use usher_domain::broker::life::Broker;
-use usher_domain::broker::look::{ComposedState, Look};
 use usher_domain::broker::observe::{self, Observed};
 use usher_domain::broker::provider_config::{self, ProviderConfig, Verb};
+use usher_domain::broker::reconciler::Broker;
+use usher_domain::broker::snapshot::{ComposedState, Snapshot};
 use usher_domain::broker::tombstone::Tombstone;
 use usher_domain::broker::world::ControlPlane;
 use usher_domain::object::authority::{Authority, BoxFuture, Pin};
@@ -51,8 +51,8 @@ use usher_kernel::{Record, Trouble, Unknown, World};
 use composer::{Agents, Composer, Fleet};
 use error::Error;
 use keeper::Keeper;
-use look::Eyes;
 use registry::Registry;
+use snapshot::Eyes;
 use watch::{Closeness, Watch};
 
 use usher_hosts::supervisor::{Units, has_entries};
@@ -143,7 +143,7 @@ impl<I: ControlPlane> LocalWorld<I> {
         if look.authority == Authority::Pinned && is_vanished(record, &look) {
             look.rail_tripped |= self.inside.vanished(&record.state, look.at).await?;
         }
-        Ok(observe::fold(&record.state, &record.book, &look))
+        Ok(observe::fold(&record.state, &record.name_ledger, &look))
     }
 
     async fn observed_config(
@@ -152,17 +152,17 @@ impl<I: ControlPlane> LocalWorld<I> {
     ) -> Result<provider_config::Observed, Trouble> {
         let trust = self.inside.of_config(&record.state, &|| self.identify()).await?;
         let eyes = Eyes { registry: &self.registry, units: &self.units };
-        Ok(provider_config::fold(&record.state, &record.book, &eyes.config(record, trust)))
+        Ok(provider_config::fold(&record.state, &record.name_ledger, &eyes.config(record, trust)))
     }
 }
 
 impl<I> LocalWorld<I> {
     /// A part whose machine is held still stands, also if somebody removed it: it is absent only
     /// once nothing of its machine is left.
-    async fn look_at_fleet(&self, record: &Record<Resource>, look: &mut Look) {
+    async fn look_at_fleet(&self, record: &Record<Resource>, look: &mut Snapshot) {
         let Agents::Fleet(Fleet { machines: fleet, .. }) = &self.agents else { return };
-        for (part, uid) in look::missing_machines(record, look) {
-            part.heard = match fleet.is_held(record.state.id()).await {
+        for (part, uid) in snapshot::missing_machines(record, look) {
+            part.reading = match fleet.is_held(record.state.id()).await {
                 Ok(true) => Ok(ComposedState::Present { uid, ours: true }),
                 Ok(false) => continue,
                 Err(_) => Err(Unknown::Unreachable),
@@ -172,9 +172,9 @@ impl<I> LocalWorld<I> {
 }
 
 /// Whether a substrate that stood is absent although nobody asked it to go.
-fn is_vanished(record: &Record<Resource>, look: &Look) -> bool {
+fn is_vanished(record: &Record<Resource>, look: &Snapshot) -> bool {
     let resource = &record.state;
-    let stood = record.book.seen(&resource.xr_name(resource.generation())).is_some();
+    let stood = record.name_ledger.seen(&resource.xr_name(resource.generation())).is_some();
     stood && !resource.is_tearing_down() && look.xr == Ok(None)
 }
 
@@ -214,7 +214,7 @@ impl<I: ControlPlane> World<Tombstone> for LocalWorld<I> {
     }
 }
 
-impl<I: ControlPlane> World<provider_config::Life> for LocalWorld<I> {
+impl<I: ControlPlane> World<provider_config::ProviderConfigReconciler> for LocalWorld<I> {
     async fn observe(
         &self,
         record: &Record<ProviderConfig>,

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use usher_domain::broker::look;
+use usher_domain::broker::snapshot;
 use usher_domain::object::name;
 use usher_kernel::{Timestamp, Uid};
 
@@ -204,11 +204,11 @@ impl Object {
     }
 
     /// The object as a look reports it.
-    pub fn looked_at(&self) -> look::Object {
-        look::Object {
+    pub fn looked_at(&self) -> snapshot::Object {
+        snapshot::Object {
             uid: self.uid.clone(),
             installation: self.label(name::LABEL_INSTALLATION).map(str::to_owned),
-            life: self.label(name::LABEL_RESOURCE_ID).map(str::to_owned),
+            record_id: self.label(name::LABEL_RESOURCE_ID).map(str::to_owned),
             owner: self.owner.as_ref().map(|it| it.uid.clone()),
             deleting: self.deleting_at.is_some(),
         }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use usher_domain::blueprint::MeshRole;
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::provider_config::ProviderConfig;
-use usher_domain::broker::render::{self, Agent, Life};
+use usher_domain::broker::render::{self, Agent, OwnerLabels};
 use usher_domain::object::enrolment::TokenText;
 use usher_domain::object::manifest::Manifest;
 use usher_kernel::{Generation, Name, Record, Timestamp, Uid};
@@ -23,7 +23,7 @@ const SECRET_STORE: &str = "local";
 
 /// The anchor of one generation of a resource.
 pub(super) fn anchor(resource: &Resource, anchor: &Name, now: Timestamp) -> Object {
-    let life = Life::of_resource(resource.id(), resource.pinned().installation);
+    let life = OwnerLabels::of_resource(resource.id(), resource.pinned().installation);
     let scope = resource.pinned().composite.scope();
     let manifest = render::anchor::anchor(life, &anchor.name, scope, &resource.pinned().namespace);
     object(&manifest, anchor, None, now)
@@ -31,7 +31,7 @@ pub(super) fn anchor(resource: &Resource, anchor: &Name, now: Timestamp) -> Obje
 
 /// The anchor of one generation of a ProviderConfig.
 pub(super) fn config_anchor(config: &ProviderConfig, anchor: &Name, now: Timestamp) -> Object {
-    let life = Life::of_provider_config(config.id, config.installation);
+    let life = OwnerLabels::of_provider_config(config.id, config.installation);
     let scope = config.provider.config_type().scope;
     let manifest = render::anchor::anchor(life, &anchor.name, scope, &config.namespace);
     object(&manifest, anchor, None, now)
@@ -75,7 +75,7 @@ pub(super) fn config_object(
 pub(super) fn is_drifted(found: &Object, record: &Record<Resource>, known: &Known) -> bool {
     let resource = &record.state;
     let Some(anchor) = found.owner.as_ref().map(|it| &it.uid) else { return true };
-    let mut rows = record.book.rows().iter();
+    let mut rows = record.name_ledger.rows().iter();
     let own = rows.find(|row| row.uid.as_ref() == Some(&found.uid));
     let generation = own.map_or(resource.generation(), |row| row.name.generation);
     let wanted = xr_manifest(resource, generation, anchor, &known.tags);
@@ -131,7 +131,7 @@ fn xr_manifest(
     render::xr(&render::Xr {
         resource: resource.id(),
         generation,
-        life: Life::of_resource(resource.id(), pinned.installation),
+        labels: OwnerLabels::of_resource(resource.id(), pinned.installation),
         composite: &pinned.composite,
         namespace: &pinned.namespace,
         anchor,
@@ -146,7 +146,7 @@ fn config_manifest(config: &ProviderConfig, anchor: &Uid, kind: Kind) -> Manifes
     let it = render::ProviderConfig {
         id: config.id,
         generation: config.generation,
-        life: Life::of_provider_config(config.id, config.installation),
+        labels: OwnerLabels::of_provider_config(config.id, config.installation),
         provider: config.provider,
         namespace: &config.namespace,
         endpoint: &endpoint,

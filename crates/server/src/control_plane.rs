@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use usher_domain::broker::aggregate::Resource;
-use usher_domain::broker::look::{Peer as PeerLook, PeerState, TokenState};
 use usher_domain::broker::provider_config::ProviderConfig;
 use usher_domain::broker::render::tags;
+use usher_domain::broker::snapshot::{Peer as PeerLook, PeerState, TokenState};
 use usher_domain::broker::world::{ControlPlane, Identify, Known, Trust};
 use usher_domain::labels;
 use usher_domain::object::authority::{Authority, BoxFuture, WorldRecord};

@@ -29,7 +29,7 @@ use super::guard::{self, Guards};
 use super::mesh::Mesh;
 use super::place::{self, DataDir};
 use super::services::{Pins, Services};
-use super::steps::{Lives, WorldSteps};
+use super::steps::{Reconcilers, WorldSteps};
 use super::tally::{StoreTally, Tally};
 use super::waker::Waker;
 use super::worker::Worker;
@@ -242,7 +242,7 @@ impl Server {
             store: Arc::clone(&self.store),
             worlds,
             plane: self.plane.clone(),
-            lives: lives(&self.config),
+            reconcilers: reconcilers(&self.config),
             pins,
             tally: Arc::clone(&self.tally),
             stop: stop.clone(),
@@ -280,7 +280,7 @@ impl Parts {
         let steps = WorldSteps {
             store: Arc::clone(store),
             worlds: Arc::clone(worlds),
-            lives: lives(config),
+            reconcilers: reconcilers(config),
             tally: Arc::clone(tally),
         };
         let figures = worker::Figures {
@@ -446,7 +446,7 @@ fn settings(config: &Config) -> Settings {
     }
 }
 
-fn lives(config: &Config) -> Lives {
+fn reconcilers(config: &Config) -> Reconcilers {
     let config::Broker {
         reconcile_interval,
         provisioning_deadline,
@@ -454,16 +454,16 @@ fn lives(config: &Config) -> Lives {
         drain_deadline,
         teardown_deadline,
     } = &config.broker;
-    let mut lives = Lives::default();
-    lives.broker.interval = reconcile_interval.0;
-    lives.broker.deadlines.provisioning = provisioning_deadline.0;
-    lives.broker.deadlines.enrolment = enrolment_deadline.0;
-    lives.broker.deadlines.drain = drain_deadline.0;
-    lives.broker.deadlines.teardown = teardown_deadline.0;
-    lives.tombstone.interval = reconcile_interval.0;
-    lives.tombstone.keep = config.keep.tombstones.0;
-    lives.config.interval = reconcile_interval.0;
-    lives
+    let mut reconcilers = Reconcilers::default();
+    reconcilers.broker.interval = reconcile_interval.0;
+    reconcilers.broker.deadlines.provisioning = provisioning_deadline.0;
+    reconcilers.broker.deadlines.enrolment = enrolment_deadline.0;
+    reconcilers.broker.deadlines.drain = drain_deadline.0;
+    reconcilers.broker.deadlines.teardown = teardown_deadline.0;
+    reconcilers.tombstone.interval = reconcile_interval.0;
+    reconcilers.tombstone.keep = config.keep.tombstones.0;
+    reconcilers.config.interval = reconcile_interval.0;
+    reconcilers
 }
 
 fn guard_config(config: &Config) -> guard::Config {

@@ -7,10 +7,10 @@ use async_trait::async_trait;
 use tokio::time::Instant;
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::effect::Effect;
-use usher_domain::broker::life::Broker;
 use usher_domain::broker::observe::Observed;
 use usher_domain::broker::provider_config::{self, ProviderConfig, Verb};
 use usher_domain::broker::reason::Reason;
+use usher_domain::broker::reconciler::Broker;
 use usher_domain::broker::tombstone::{self, Tombstone};
 use usher_domain::object::authority::BoxFuture;
 use usher_kernel::schedule::Claim;
@@ -26,20 +26,20 @@ use usher_failpoint::Failpoint;
 
 /// The reconcilers with their settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lives {
+pub struct Reconcilers {
     /// Resources.
     pub broker: Broker,
     /// Tombstones of deleted resources.
     pub tombstone: Tombstone,
     /// ProviderConfigs.
-    pub config: provider_config::Life,
+    pub config: provider_config::ProviderConfigReconciler,
 }
 
 /// Reconciles the records of a store, each in its world.
 pub struct WorldSteps {
     pub store: Arc<Store>,
     pub worlds: Arc<Worlds>,
-    pub lives: Lives,
+    pub reconcilers: Reconcilers,
     pub tally: Arc<Tally>,
 }
 
@@ -52,7 +52,7 @@ impl Steps for WorldSteps {
         let kept = match (item, record) {
             (WorkItem::Resource(_), Held::Resource(record)) => {
                 let ledger = self.ledger(lease, *record);
-                let done = step(&self.lives.broker, &self.seen(), &ledger, now).await;
+                let done = step(&self.reconcilers.broker, &self.seen(), &ledger, now).await;
                 // A deleted record has no queue entry.
                 let Some(outcome) = done.transpose() else { return Ok(None) };
                 self.told(item, &outcome);
@@ -65,7 +65,7 @@ impl Steps for WorldSteps {
             }
             (WorkItem::ProviderConfig(_), Held::ProviderConfig(record)) => {
                 let ledger = self.ledger(lease, record);
-                let done = step(&self.lives.config, &self.seen(), &ledger, now).await;
+                let done = step(&self.reconcilers.config, &self.seen(), &ledger, now).await;
                 let Some(outcome) = done.transpose() else { return Ok(None) };
                 self.told(item, &outcome);
                 let kept = ledger.finish(&outcome, provider_config::Reason::as_str).await?;
@@ -97,9 +97,9 @@ impl WorldSteps {
         record: Record<Resource>,
         now: Timestamp,
     ) -> Result<Option<Record<Resource>>, Error> {
-        let (id, over) = (record.state.id(), self.lives.tombstone.is_over(&record, now));
+        let (id, over) = (record.state.id(), self.reconcilers.tombstone.is_over(&record, now));
         let ledger = self.ledger((item, claim, in_time), record);
-        let done = step(&self.lives.tombstone, &self.seen(), &ledger, now).await;
+        let done = step(&self.reconcilers.tombstone, &self.seen(), &ledger, now).await;
         let Some(outcome) = done.transpose() else { return Ok(None) };
         self.told(item, &outcome);
         let at_rest = matches!(
@@ -108,7 +108,7 @@ impl WorldSteps {
         );
         if at_rest
             && over
-            && self.store.expire_tombstone(id, claim, self.lives.tombstone.keep).await?
+            && self.store.expire_tombstone(id, claim, self.reconcilers.tombstone.keep).await?
         {
             return Ok(None);
         }
@@ -195,7 +195,7 @@ impl World<Tombstone> for Seen<'_> {
     }
 }
 
-impl World<provider_config::Life> for Seen<'_> {
+impl World<provider_config::ProviderConfigReconciler> for Seen<'_> {
     async fn observe(
         &self,
         record: &Record<ProviderConfig>,

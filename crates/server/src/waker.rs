@@ -15,9 +15,9 @@ use usher_kernel::Trouble;
 use usher_store::{Error, Store};
 use uuid::Uuid;
 
-use super::standings::Standings;
 use super::tally::{Count, Tally};
 use super::worker::stopped;
+use super::world_snapshot::Standings;
 use super::worlds::Attached;
 use usher_wire::chain;
 
@@ -92,7 +92,7 @@ impl Waker {
             let ids = self.store.resources_after(None, after, PAGE).await?;
             let Some(last) = ids.last() else { break };
             after = Some(*last);
-            let mut lives = Vec::new();
+            let mut reconcilers = Vec::new();
             for record in self.store.records(&ids).await? {
                 let record = match record {
                     Ok(record) => record,
@@ -105,10 +105,10 @@ impl Waker {
                 }
                 configs.insert(record.state.pinned().provider_config);
                 if standing.disagrees(&record) {
-                    lives.push(*record.state.id().as_uuid());
+                    reconcilers.push(*record.state.id().as_uuid());
                 }
             }
-            woken += self.wake(&lives).await?;
+            woken += self.wake(&reconcilers).await?;
         }
         for id in configs {
             let record = self.store.provider_config(id).await?;
@@ -120,10 +120,10 @@ impl Waker {
     }
 
     async fn wake_owners(&self, owners: Vec<Uuid>) {
-        let lives: BTreeSet<Uuid> = owners.into_iter().collect();
-        let lives: Vec<Uuid> = lives.into_iter().collect();
-        for lives in lives.chunks(WOKEN_MAX) {
-            while let Err(error) = self.wake(lives).await {
+        let reconcilers: BTreeSet<Uuid> = owners.into_iter().collect();
+        let reconcilers: Vec<Uuid> = reconcilers.into_iter().collect();
+        for reconcilers in reconcilers.chunks(WOKEN_MAX) {
+            while let Err(error) = self.wake(reconcilers).await {
                 tracing::warn!(error = %chain(&error), "failed to wake records");
                 sleep(RETRY_AFTER).await;
             }
@@ -131,13 +131,13 @@ impl Waker {
     }
 
     /// Makes records due, all in one write, so that the watch does not fall behind.
-    async fn wake(&self, lives: &[Uuid]) -> Result<u64, Error> {
-        if lives.is_empty() {
+    async fn wake(&self, reconcilers: &[Uuid]) -> Result<u64, Error> {
+        if reconcilers.is_empty() {
             return Ok(0);
         }
-        for _ in lives {
+        for _ in reconcilers {
             self.tally.count(Count::Wakes);
         }
-        self.store.wake_labels(lives.to_vec()).await
+        self.store.wake_labels(reconcilers.to_vec()).await
     }
 }

@@ -3,8 +3,8 @@
 use crate::clock::Tick;
 use crate::coverage::Coverage;
 use crate::fault::Mix;
+use crate::injected_fault::InjectedFault;
 use crate::rng::Rng;
-use crate::strike::Strike;
 
 /// Something that must never happen, and did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct Course {
     /// The faults this life may meet.
     pub mix: Mix,
     /// The strike this life insists on, so that every verb meets every strike.
-    pub target: (usize, Strike),
+    pub target: (usize, InjectedFault),
     /// When faults end.
     pub faults_end: Tick,
 }
@@ -68,8 +68,8 @@ impl<Q> Base<Q> {
     }
 
     /// Whether this life insists on this strike, here and now, once.
-    pub fn wants(&mut self, pair: Option<usize>, strike: Strike) -> bool {
-        let wanted = !self.struck && pair.map(|it| (it, strike)) == Some(self.course.target);
+    pub fn wants(&mut self, pair: Option<usize>, injected: InjectedFault) -> bool {
+        let wanted = !self.struck && pair.map(|it| (it, injected)) == Some(self.course.target);
         self.struck |= wanted;
         wanted
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::fault::{self, Fault};
-use crate::realm::Realm;
-use crate::strike::{STRIKES, Strike};
+use crate::injected_fault::{INJECTED_FAULTS, InjectedFault};
+use crate::sim_world::SimWorld;
 use crate::words::Words as _;
 
 /// What a world can meet, by name.
@@ -18,21 +18,21 @@ pub struct Names {
     /// Which of them are not expected, and not counted.
     pub left_out: BTreeSet<String>,
     /// One strike of each verb is expected in so many lives.
-    pub lives_per_strike: u64,
+    pub runs_per_injected_fault: u64,
     /// One life with each fault is expected in so many.
-    pub lives_per_fault: u64,
+    pub runs_per_fault: u64,
 }
 
 impl Names {
     /// The names of a world.
-    pub fn of<R: Realm>() -> Self {
+    pub fn of<R: SimWorld>() -> Self {
         let faults = fault::names::<R::Fault>().into_iter().map(str::to_owned).collect();
         Self {
             pairs: R::pairs(),
             faults,
             left_out: BTreeSet::new(),
-            lives_per_strike: 1_000,
-            lives_per_fault: 100,
+            runs_per_injected_fault: 1_000,
+            runs_per_fault: 100,
         }
     }
 
@@ -42,13 +42,13 @@ impl Names {
             pairs: vec![],
             faults: vec![],
             left_out: BTreeSet::new(),
-            lives_per_strike: 10_000,
-            lives_per_fault: 200,
+            runs_per_injected_fault: 10_000,
+            runs_per_fault: 200,
         }
     }
 
     /// The names of another world beside these, each told from the others by its world.
-    pub fn beside<R: Realm>(&mut self, left_out: &[&str]) {
+    pub fn beside<R: SimWorld>(&mut self, left_out: &[&str]) {
         let Self { pairs, faults, .. } = Self::of::<R>();
         let named = |word: String| format!("{}: {word}", R::NAME);
         self.pairs.extend(pairs.into_iter().map(named));
@@ -60,9 +60,9 @@ impl Names {
 /// Counts over lives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
-    strikes: Vec<[u64; STRIKES]>,
+    injects: Vec<[u64; INJECTED_FAULTS]>,
     faults: Vec<bool>,
-    lives_with: Vec<u64>,
+    runs_with: Vec<u64>,
     /// Verbs that no table has.
     pub unknown_pairs: u64,
     /// Steps that were taken.
@@ -73,8 +73,8 @@ pub struct Coverage {
 
 impl Coverage {
     /// Notes that a strike hit a verb, by its place in the table.
-    pub fn strike(&mut self, pair: usize, strike: Strike) {
-        *at(&mut self.strikes, pair).get_mut(strike as usize).unwrap_or(&mut 0) += 1;
+    pub fn injected(&mut self, pair: usize, injected: InjectedFault) {
+        *at(&mut self.injects, pair).get_mut(injected as usize).unwrap_or(&mut 0) += 1;
     }
 
     /// Notes that a fault happened in this life.
@@ -83,62 +83,62 @@ impl Coverage {
     }
 
     /// Adds the counts of one life.
-    pub fn add(&mut self, life: &Self) {
-        for (pair, theirs) in life.strikes.iter().enumerate() {
-            for (mine, theirs) in at(&mut self.strikes, pair).iter_mut().zip(theirs) {
+    pub fn add(&mut self, work_item: &Self) {
+        for (pair, theirs) in work_item.injects.iter().enumerate() {
+            for (mine, theirs) in at(&mut self.injects, pair).iter_mut().zip(theirs) {
                 *mine += theirs;
             }
         }
-        for (place, met) in life.faults.iter().enumerate() {
-            *at(&mut self.lives_with, place) += u64::from(*met);
+        for (place, met) in work_item.faults.iter().enumerate() {
+            *at(&mut self.runs_with, place) += u64::from(*met);
         }
-        self.unknown_pairs += life.unknown_pairs;
-        self.steps += life.steps;
-        self.verbs += life.verbs;
+        self.unknown_pairs += work_item.unknown_pairs;
+        self.steps += work_item.steps;
+        self.verbs += work_item.verbs;
     }
 
     /// Adds the sums of another run.
     pub fn merge(&mut self, other: &Self) {
         self.add(&Self { faults: vec![], ..other.clone() });
-        for (place, theirs) in other.lives_with.iter().enumerate() {
-            *at(&mut self.lives_with, place) += theirs;
+        for (place, theirs) in other.runs_with.iter().enumerate() {
+            *at(&mut self.runs_with, place) += theirs;
         }
     }
 
     /// Puts the counts of one life of another world beside these, whose names come first.
-    pub fn beside(&mut self, names: &Names, life: &Self) {
-        at(&mut self.strikes, names.pairs.len());
-        self.strikes.truncate(names.pairs.len());
-        self.strikes.extend(&life.strikes);
+    pub fn beside(&mut self, names: &Names, work_item: &Self) {
+        at(&mut self.injects, names.pairs.len());
+        self.injects.truncate(names.pairs.len());
+        self.injects.extend(&work_item.injects);
         at(&mut self.faults, names.faults.len());
         self.faults.truncate(names.faults.len());
-        self.faults.extend(&life.faults);
-        self.unknown_pairs += life.unknown_pairs;
-        self.steps += life.steps;
-        self.verbs += life.verbs;
+        self.faults.extend(&work_item.faults);
+        self.unknown_pairs += work_item.unknown_pairs;
+        self.steps += work_item.steps;
+        self.verbs += work_item.verbs;
     }
 
     /// What was met too rarely for a run of so many lives.
-    pub fn gaps(&self, names: &Names, lives: u64) -> Vec<String> {
+    pub fn gaps(&self, names: &Names, runs: u64) -> Vec<String> {
         let mut gaps = Vec::new();
         let mut judge = |name: &String, what: String, count: u64, one_in: u64| {
-            if count * one_in < lives && !names.left_out.contains(name) {
+            if count * one_in < runs && !names.left_out.contains(name) {
                 gaps.push(what);
             }
         };
         for (place, pair) in names.pairs.iter().enumerate() {
-            for (strike, count) in Strike::ALL.iter().zip(self.strikes_of(place)) {
+            for (injected, count) in InjectedFault::ALL.iter().zip(self.injected_of(place)) {
                 judge(
                     pair,
-                    format!("{pair} {}: {count}", strike.as_str()),
+                    format!("{pair} {}: {count}", injected.as_str()),
                     count,
-                    names.lives_per_strike,
+                    names.runs_per_injected_fault,
                 );
             }
         }
         for (place, fault) in names.faults.iter().enumerate() {
-            let count = self.lives_with(place);
-            judge(fault, format!("{fault}: {count} lives"), count, names.lives_per_fault);
+            let count = self.runs_with(place);
+            judge(fault, format!("{fault}: {count} lives"), count, names.runs_per_fault);
         }
         if self.unknown_pairs > 0 {
             gaps.push(format!("{} verbs outside the table", self.unknown_pairs));
@@ -147,37 +147,37 @@ impl Coverage {
     }
 
     /// The coverage as a table for people.
-    pub fn table(&self, names: &Names, lives: u64) -> String {
+    pub fn table(&self, names: &Names, runs: u64) -> String {
         let mut text = String::new();
         let head = "(phase, effect)";
         let _ = write!(text, "{head:<46}");
-        for strike in Strike::ALL {
-            let _ = write!(text, "{:>14}", strike.as_str());
+        for injected in InjectedFault::ALL {
+            let _ = write!(text, "{:>14}", injected.as_str());
         }
         text.push('\n');
         let told = |name: &&String| !names.left_out.contains(*name);
         for (place, pair) in names.pairs.iter().enumerate().filter(|it| told(&it.1)) {
             let _ = write!(text, "{pair:<46}");
-            for count in self.strikes_of(place) {
+            for count in self.injected_of(place) {
                 let _ = write!(text, "{count:>14}");
             }
             text.push('\n');
         }
         for (place, fault) in names.faults.iter().enumerate().filter(|it| told(&it.1)) {
-            let count = self.lives_with(place);
-            let share = count * 1_000 / lives.max(1);
+            let count = self.runs_with(place);
+            let share = count * 1_000 / runs.max(1);
             let (whole, tenth) = (share / 10, share % 10);
             let _ = writeln!(text, "{fault:<48}{count:>10} lives {whole:>3}.{tenth} %");
         }
         text
     }
 
-    fn strikes_of(&self, pair: usize) -> [u64; STRIKES] {
-        self.strikes.get(pair).copied().unwrap_or_default()
+    fn injected_of(&self, pair: usize) -> [u64; INJECTED_FAULTS] {
+        self.injects.get(pair).copied().unwrap_or_default()
     }
 
-    fn lives_with(&self, fault: usize) -> u64 {
-        self.lives_with.get(fault).copied().unwrap_or_default()
+    fn runs_with(&self, fault: usize) -> u64 {
+        self.runs_with.get(fault).copied().unwrap_or_default()
     }
 }
 

@@ -9,21 +9,21 @@ use usher_kernel::schedule::{Claim, Jitter};
 use usher_kernel::{Stopped, Wake};
 
 use crate::clock::{LEASE, PACE, REQUEST_BOUND, STEP_DEADLINE, Tick, millis};
+use crate::driver_step::{DriverStep, Point};
 use crate::fault::DriverFault;
-use crate::realm::{EveryWorld, QueueBend, Realm};
-use crate::seat::{Point, Seat};
-use crate::strike::Strike;
+use crate::injected_fault::InjectedFault;
+use crate::sim_world::{EveryWorld, QueueBend, SimWorld};
 
 type Step<'a> = Pin<Box<dyn Future<Output = Result<Wake, Stopped>> + 'a>>;
 
 /// A driver.
-pub struct Driver<'a, R: Realm> {
+pub struct Driver<'a, R: SimWorld> {
     work: Option<Work<'a, R>>,
     idle_until: Tick,
 }
 
-struct Work<'a, R: Realm> {
-    seat: Rc<Seat<'a, R>>,
+struct Work<'a, R: SimWorld> {
+    driver: Rc<DriverStep<'a, R>>,
     step: Step<'a>,
     started: Tick,
     overslept: bool,
@@ -37,13 +37,13 @@ enum Fate {
     Sleep(Tick),
 }
 
-impl<R: Realm> Default for Driver<'_, R> {
+impl<R: SimWorld> Default for Driver<'_, R> {
     fn default() -> Self {
         Self { work: None, idle_until: 0 }
     }
 }
 
-impl<'a, R: Realm> Driver<'a, R> {
+impl<'a, R: SimWorld> Driver<'a, R> {
     /// Whether it sleeps over something that it began.
     pub fn is_asleep(&self) -> bool {
         self.work.as_ref().is_some_and(|work| work.overslept)
@@ -56,7 +56,7 @@ impl<'a, R: Realm> Driver<'a, R> {
             return;
         }
         if self.work.is_none() {
-            self.work = claim(state).map(|(life, claim)| begin(state, life, claim));
+            self.work = claim(state).map(|(work_item, claim)| begin(state, work_item, claim));
         }
         let Some(mut work) = self.work.take() else {
             return;
@@ -65,7 +65,7 @@ impl<'a, R: Realm> Driver<'a, R> {
             let polled = work.step.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             match polled {
                 Poll::Ready(outcome) => {
-                    finish(&work.seat, outcome);
+                    finish(&work.driver, outcome);
                     return;
                 }
                 Poll::Pending => {}
@@ -91,11 +91,11 @@ impl<'a, R: Realm> Driver<'a, R> {
     }
 }
 
-fn begin<R: Realm>(world: &RefCell<R>, life: R::Life, claim: Claim) -> Work<'_, R> {
+fn begin<R: SimWorld>(world: &RefCell<R>, work_item: R::Item, claim: Claim) -> Work<'_, R> {
     let state = world.borrow();
-    let seat = Rc::new(Seat {
+    let driver = Rc::new(DriverStep {
         state: world,
-        life,
+        work_item,
         claim,
         claimed_at: state.now(),
         point: Cell::new(Point::Load),
@@ -104,29 +104,29 @@ fn begin<R: Realm>(world: &RefCell<R>, life: R::Life, claim: Claim) -> Work<'_, 
         pair: Cell::new(None),
         notes: state.notes(),
     });
-    let worker = Rc::clone(&seat);
+    let worker = Rc::clone(&driver);
     let step: Step<'_> = Box::pin(async move { R::step(&worker).await });
-    Work { seat, step, started: state.base().tick, overslept: false }
+    Work { driver, step, started: state.base().tick, overslept: false }
 }
 
 /// Takes the lease of some life that is due.
-fn claim<R: Realm>(world: &RefCell<R>) -> Option<(R::Life, Claim)> {
+fn claim<R: SimWorld>(world: &RefCell<R>) -> Option<(R::Item, Claim)> {
     let mut state = world.borrow_mut();
     if let Some(claimed) = state.claim_behind() {
         return claimed;
     }
     let now = state.now();
     let jitter = jitter(&mut *state);
-    let lives = state.lives();
-    if lives.is_empty() {
+    let items = state.items();
+    if items.is_empty() {
         return None;
     }
-    let first = state.base_mut().rng.below(lives.len() as u64);
+    let first = state.base_mut().rng.below(items.len() as u64);
     let first = usize::try_from(first).unwrap_or(0);
     let doubles = bend(&*state) == Some(QueueBend::DoubleLease);
-    for i in 0..lives.len() {
-        let life = lives[(first + i) % lives.len()];
-        let Some(entry) = state.entry(life) else {
+    for i in 0..items.len() {
+        let work_item = items[(first + i) % items.len()];
+        let Some(entry) = state.entry(work_item) else {
             continue;
         };
         let leased = entry.is_leased(now);
@@ -135,40 +135,40 @@ fn claim<R: Realm>(world: &RefCell<R>) -> Option<(R::Life, Claim)> {
         }
         if let Some(claim) = entry.claim(&PACE, jitter, now) {
             if leased {
-                state.wrong(EveryWorld::OneVoice, format!("{life:?} was leased twice"));
+                state.wrong(EveryWorld::OneVoice, format!("{work_item:?} was leased twice"));
             }
-            return Some((life, claim));
+            return Some((work_item, claim));
         }
     }
     None
 }
 
-fn bend<R: Realm>(state: &R) -> Option<QueueBend> {
+fn bend<R: SimWorld>(state: &R) -> Option<QueueBend> {
     state.breakage().and_then(R::bends_queue)
 }
 
-fn jitter<R: Realm>(state: &mut R) -> Jitter {
+fn jitter<R: SimWorld>(state: &mut R) -> Jitter {
     Jitter(u32::try_from(state.base_mut().rng.below(1 << 32)).unwrap_or(u32::MAX))
 }
 
 /// Gives the lease back.
-fn finish<R: Realm>(seat: &Seat<'_, R>, outcome: Result<Wake, Stopped>) {
-    let mut state = seat.state.borrow_mut();
+fn finish<R: SimWorld>(driver: &DriverStep<'_, R>, outcome: Result<Wake, Stopped>) {
+    let mut state = driver.state.borrow_mut();
     let now = state.now();
     let jitter = jitter(&mut *state);
     if let Err(stopped) = &outcome {
-        state.say(|_| format!("{:?}: {stopped}: {}", seat.life, stopped.trouble));
+        state.say(|_| format!("{:?}: {stopped}: {}", driver.work_item, stopped.trouble));
     }
-    if outcome.is_ok() && seat.returned.get()
-        || state.finish_behind(seat.life, &seat.claim, &outcome)
+    if outcome.is_ok() && driver.returned.get()
+        || state.finish_behind(driver.work_item, &driver.claim, &outcome)
     {
         return;
     }
     let loses = bend(&*state) == Some(QueueBend::LoseWakeUp);
-    let Some(entry) = state.entry(seat.life) else {
+    let Some(entry) = state.entry(driver.work_item) else {
         return;
     };
-    let mut claim = seat.claim;
+    let mut claim = driver.claim;
     if loses {
         claim.wake_seq = entry.wake_seq;
     }
@@ -179,16 +179,16 @@ fn finish<R: Realm>(seat: &Seat<'_, R>, outcome: Result<Wake, Stopped>) {
 }
 
 /// What becomes of a driver at this pause.
-fn fate<R: Realm>(work: &mut Work<'_, R>, tick: Tick) -> Fate {
-    let mut state = work.seat.state.borrow_mut();
-    let fate = targeted(&work.seat, &mut *state).unwrap_or_else(|| drawn(&mut *state));
+fn fate<R: SimWorld>(work: &mut Work<'_, R>, tick: Tick) -> Fate {
+    let mut state = work.driver.state.borrow_mut();
+    let fate = targeted(&work.driver, &mut *state).unwrap_or_else(|| drawn(&mut *state));
     match &fate {
         Fate::Die => {
             state.met(DriverFault::Crash);
-            note_crash(&work.seat, &mut *state);
+            note_crash(&work.driver, &mut *state);
         }
         Fate::Sleep(ticks) => {
-            if work.seat.claim.until <= state.now().after(millis(*ticks)) {
+            if work.driver.claim.until <= state.now().after(millis(*ticks)) {
                 state.met(DriverFault::Sleep);
             }
         }
@@ -204,20 +204,20 @@ fn fate<R: Realm>(work: &mut Work<'_, R>, tick: Tick) -> Fate {
 }
 
 /// The strike that this life insists on, if this is its moment.
-fn targeted<R: Realm>(seat: &Seat<'_, R>, state: &mut R) -> Option<Fate> {
-    let pair = seat.pair.get();
+fn targeted<R: SimWorld>(driver: &DriverStep<'_, R>, state: &mut R) -> Option<Fate> {
+    let pair = driver.pair.get();
     let base = state.base_mut();
-    match seat.point.get() {
-        Point::BeforeVerb if base.wants(pair, Strike::CrashBefore) => Some(Fate::Die),
-        Point::BeforeVerb if base.wants(pair, Strike::LateDriver) => {
+    match driver.point.get() {
+        Point::BeforeVerb if base.wants(pair, InjectedFault::CrashBefore) => Some(Fate::Die),
+        Point::BeforeVerb if base.wants(pair, InjectedFault::LateDriver) => {
             let beyond = if base.rng.percent(50) { REQUEST_BOUND } else { LEASE };
             Some(Fate::Sleep(LEASE + base.rng.between(1, beyond)))
         }
-        Point::AfterVerb if seat.done.get() && base.wants(pair, Strike::CrashAfter) => {
+        Point::AfterVerb if driver.done.get() && base.wants(pair, InjectedFault::CrashAfter) => {
             Some(Fate::Die)
         }
         Point::Load
-        | Point::Look
+        | Point::Snapshot
         | Point::BeforeVerb
         | Point::AfterVerb
         | Point::BeforeCommit
@@ -225,7 +225,7 @@ fn targeted<R: Realm>(seat: &Seat<'_, R>, state: &mut R) -> Option<Fate> {
     }
 }
 
-fn drawn<R: Realm>(state: &mut R) -> Fate {
+fn drawn<R: SimWorld>(state: &mut R) -> Fate {
     if state.happens(DriverFault::Crash, 40) {
         Fate::Die
     } else if state.happens(DriverFault::Sleep, 25) {
@@ -238,14 +238,14 @@ fn drawn<R: Realm>(state: &mut R) -> Fate {
 }
 
 /// A crash after a verb counts only if the verb was really done.
-fn note_crash<R: Realm>(seat: &Seat<'_, R>, state: &mut R) {
-    let strike = match (seat.point.get(), seat.done.get()) {
-        (Point::BeforeVerb, _) => Strike::CrashBefore,
-        (Point::AfterVerb, true) => Strike::CrashAfter,
+fn note_crash<R: SimWorld>(driver: &DriverStep<'_, R>, state: &mut R) {
+    let injected = match (driver.point.get(), driver.done.get()) {
+        (Point::BeforeVerb, _) => InjectedFault::CrashBefore,
+        (Point::AfterVerb, true) => InjectedFault::CrashAfter,
         (Point::AfterVerb, false)
-        | (Point::Load | Point::Look | Point::BeforeCommit | Point::AfterCommit, _) => return,
+        | (Point::Load | Point::Snapshot | Point::BeforeCommit | Point::AfterCommit, _) => return,
     };
-    if let Some(pair) = seat.pair.get() {
-        state.base_mut().coverage.strike(pair, strike);
+    if let Some(pair) = driver.pair.get() {
+        state.base_mut().coverage.injected(pair, injected);
     }
 }

@@ -5,8 +5,8 @@
 //! everything breaks, nothing wrong may happen. Then liveness: once it is not disturbed any more,
 //! the life must end as wished.
 //!
-//! The harness is here: [`realm`] (what a world must say), [`base`] (what every world has),
-//! [`seat`] and [`driver`] (drivers and what befalls them), [`life`] (one seed), [`run`] (many).
+//! The harness is here: [`sim_world`] (what a world must say), [`base`] (what every world has),
+//! [`driver_step`] and [`driver`] (drivers and what befalls them), [`work_item`] (one seed), [`run`] (many).
 //! Each world is a folder: [`broker`], [`usage`], [`direct`], [`fleet`]; [`combined`] joins them.
 //! What every adapter must pass stands in [`contract`].
 //!
@@ -24,13 +24,13 @@ pub mod contract;
 pub mod coverage;
 pub mod direct;
 pub mod driver;
+pub mod driver_step;
 pub mod fault;
 pub mod fleet;
-pub mod life;
-pub mod realm;
+pub mod injected_fault;
 pub mod rng;
 pub mod run;
-pub mod seat;
-pub mod strike;
+pub mod scenario;
+pub mod sim_world;
 pub mod usage;
 pub mod words;

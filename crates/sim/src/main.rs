@@ -14,7 +14,7 @@ struct Cli {
     #[command(subcommand)]
     verb: Option<Verb>,
     #[command(flatten)]
-    lives: Lives,
+    runs: Options,
 }
 
 #[derive(Subcommand)]
@@ -28,7 +28,7 @@ enum Verb {
 }
 
 #[derive(Args)]
-struct Lives {
+struct Options {
     /// Live in this world, else in every one
     #[arg(long, value_parser = WORLDS.map(|it| it.name))]
     world: Option<String>,
@@ -50,7 +50,7 @@ struct Lives {
 }
 
 fn main() -> io::Result<ExitCode> {
-    let Cli { verb, lives } = Cli::parse();
+    let Cli { verb, runs } = Cli::parse();
     let mut out = io::stdout().lock();
     let good = match verb {
         Some(Verb::Bench { name }) => {
@@ -59,22 +59,22 @@ fn main() -> io::Result<ExitCode> {
             }
             true
         }
-        None => lived(&lives, &mut out)?,
+        None => lived(&runs, &mut out)?,
     };
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn lived(lives: &Lives, out: &mut impl io::Write) -> io::Result<bool> {
-    let world = lives.world.as_deref().and_then(World::named);
+fn lived(runs: &Options, out: &mut impl io::Write) -> io::Result<bool> {
+    let world = runs.world.as_deref().and_then(World::named);
     let mut good = true;
     for world in world.map_or(WORLDS.to_vec(), |it| vec![it]) {
-        good &= lived_in(world, lives, out)?;
+        good &= lived_in(world, runs, out)?;
     }
     Ok(good)
 }
 
-fn lived_in(world: World, lives: &Lives, out: &mut impl io::Write) -> io::Result<bool> {
-    let Lives { seeds, from, seed, trace, breakages, .. } = lives;
+fn lived_in(world: World, runs: &Options, out: &mut impl io::Write) -> io::Result<bool> {
+    let Options { seeds, from, seed, trace, breakages, .. } = runs;
     if *breakages {
         return run::breakages(world, out);
     }
@@ -88,5 +88,5 @@ fn lived_in(world: World, lives: &Lives, out: &mut impl io::Write) -> io::Result
             let _ = writeln!(io::stderr(), "{}: {lived} of {seeds} lives", world.name);
         }
     };
-    run::many(Range { world, from: *from, lives: *seeds }, &progress, out)
+    run::many(Range { world, from: *from, runs: *seeds }, &progress, out)
 }

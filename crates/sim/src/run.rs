@@ -9,8 +9,8 @@ use crate::base::Wrong;
 use crate::combined;
 use crate::combined::breakage::Breakage as Combined;
 use crate::coverage::{Coverage, Names};
-use crate::life::{Verdict, live};
-use crate::realm::Realm;
+use crate::scenario::{Verdict, run_seed};
+use crate::sim_world::SimWorld;
 use crate::words::Words as _;
 
 /// Below this many lives coverage is told but does not fail a run.
@@ -34,19 +34,19 @@ struct Sum {
 pub struct World {
     /// Its name.
     pub name: &'static str,
-    live: fn(u64, Option<usize>, bool) -> Verdict,
+    run_seed: fn(u64, Option<usize>, bool) -> Verdict,
     names: fn() -> Names,
     breakages: fn() -> Vec<&'static str>,
 }
 
 impl World {
     /// The world of a realm.
-    pub const fn of<R: Realm>() -> Self {
+    pub const fn of<R: SimWorld>() -> Self {
         Self {
             name: R::NAME,
-            live: |seed, breakage, listen| {
+            run_seed: |seed, breakage, listen| {
                 let breakage = breakage.and_then(|place| R::Breakage::ALL.get(place).copied());
-                live::<R>(seed, breakage, listen)
+                run_seed::<R>(seed, breakage, listen)
             },
             names: Names::of::<R>,
             breakages: || R::Breakage::ALL.iter().map(|it| it.as_str()).collect(),
@@ -56,12 +56,12 @@ impl World {
     /// All worlds at once.
     const fn combined() -> Self {
         Self {
-            name: combined::life::NAME,
-            live: |seed, breakage, listen| {
+            name: combined::scenario::NAME,
+            run_seed: |seed, breakage, listen| {
                 let breakage = breakage.and_then(|place| Combined::ALL.get(place).copied());
-                combined::life::live(seed, breakage, listen)
+                combined::scenario::run_seed(seed, breakage, listen)
             },
-            names: combined::life::names,
+            names: combined::scenario::names,
             breakages: || Combined::ALL.iter().map(|it| it.as_str()).collect(),
         }
     }
@@ -89,7 +89,7 @@ pub struct Range {
     /// The first seed.
     pub from: u64,
     /// How many.
-    pub lives: u64,
+    pub runs: u64,
 }
 
 /// Lives many lives; `false` if one went wrong or too little was met. `progress` hears now and
@@ -99,18 +99,18 @@ pub fn many(
     progress: &(impl Fn(u64) + Sync),
     out: &mut impl io::Write,
 ) -> io::Result<bool> {
-    let Range { world, lives, .. } = range;
+    let Range { world, runs, .. } = range;
     let names = (world.names)();
     let mut sum = gather(range, progress);
     sum.wrong.sort_by_key(|it| it.0);
-    write!(out, "{}", sum.coverage.table(&names, lives))?;
+    write!(out, "{}", sum.coverage.table(&names, runs))?;
     writeln!(out, "{} steps, {} verbs", sum.coverage.steps, sum.coverage.verbs)?;
     for (seed, wrong) in sum.wrong.iter().take(TOLD_MAX) {
         writeln!(out, "seed {seed}: {}: {}", wrong.checker, wrong.what)?;
         writeln!(out, "  cargo xtask sim --world {} --seed {seed} --trace", world.name)?;
     }
-    let gaps = sum.coverage.gaps(&names, lives);
-    let counts = lives >= COVERAGE_COUNTS_FROM;
+    let gaps = sum.coverage.gaps(&names, runs);
+    let counts = runs >= COVERAGE_COUNTS_FROM;
     if gaps.is_empty() {
         writeln!(out, "coverage: every pair met every strike, every fault occurred")?;
     } else {
@@ -120,13 +120,13 @@ pub fn many(
             writeln!(out, "  {gap}")?;
         }
     }
-    writeln!(out, "{}: {lives} lives, {} wrong", world.name, sum.wrong.len())?;
+    writeln!(out, "{}: {runs} lives, {} wrong", world.name, sum.wrong.len())?;
     Ok(sum.wrong.is_empty() && (gaps.is_empty() || !counts))
 }
 
 /// Lives one life; tells its story if asked.
 pub fn one(world: World, seed: u64, trace: bool, out: &mut impl io::Write) -> io::Result<bool> {
-    let verdict = (world.live)(seed, None, trace);
+    let verdict = (world.run_seed)(seed, None, trace);
     for line in &verdict.story {
         writeln!(out, "{line}")?;
     }
@@ -156,7 +156,7 @@ pub fn breakages(world: World, out: &mut impl io::Write) -> io::Result<bool> {
 }
 
 /// The first life in which a checker notices the breakage.
-pub fn catch<R: Realm>(breakage: R::Breakage) -> Option<(u64, Wrong)> {
+pub fn catch<R: SimWorld>(breakage: R::Breakage) -> Option<(u64, Wrong)> {
     first_caught(World::of::<R>(), breakage.index())
 }
 
@@ -186,14 +186,14 @@ fn threads() -> usize {
 }
 
 fn first_caught(world: World, breakage: usize) -> Option<(u64, Wrong)> {
-    let wrong = |seed| (world.live)(seed, Some(breakage), false).wrong;
+    let wrong = |seed| (world.run_seed)(seed, Some(breakage), false).wrong;
     (0..BREAKAGE_LIVES).find_map(|seed| wrong(seed).map(|wrong| (seed, wrong)))
 }
 
 fn gather(range: Range, progress: &(impl Fn(u64) + Sync)) -> Sum {
-    let Range { world, from, lives } = range;
+    let Range { world, from, runs } = range;
     let next = AtomicU64::new(from);
-    let end = from + lives;
+    let end = from + runs;
     let sum = Mutex::new(Sum::default());
     let done = AtomicU64::new(0);
     thread::scope(|scope| {
@@ -206,7 +206,7 @@ fn gather(range: Range, progress: &(impl Fn(u64) + Sync)) -> Sum {
                         break;
                     }
                     for seed in first..end.min(first + SHARE) {
-                        let verdict = (world.live)(seed, None, false);
+                        let verdict = (world.run_seed)(seed, None, false);
                         mine.coverage.add(&verdict.coverage);
                         mine.wrong.extend(verdict.wrong.map(|wrong| (seed, wrong)));
                     }

@@ -9,9 +9,9 @@ use usher_sim::broker::check::Checker;
 use usher_sim::broker::state::State;
 use usher_sim::coverage::{Coverage, Names};
 use usher_sim::fault::DriverFault;
-use usher_sim::life;
+use usher_sim::injected_fault::InjectedFault;
 use usher_sim::run::{self, Range, World};
-use usher_sim::strike::Strike;
+use usher_sim::scenario;
 use usher_sim::words::Words as _;
 
 const SEEDS: &str = include_str!("../seeds/broker.txt");
@@ -88,13 +88,13 @@ fn names_are_told_apart() {
 // Requirement: S-4
 #[test]
 fn what_was_met_too_rarely_is_a_gap() {
-    let mut life = Coverage::default();
-    life.strike(0, Strike::CrashBefore);
-    life.fault(DriverFault::Crash);
+    let mut work_item = Coverage::default();
+    work_item.injected(0, InjectedFault::CrashBefore);
+    work_item.fault(DriverFault::Crash);
     let mut sum = Coverage::default();
-    sum.add(&life);
+    sum.add(&work_item);
     let names = Names::of::<State>();
-    let cells = names.pairs.len() * Strike::ALL.len();
+    let cells = names.pairs.len() * InjectedFault::ALL.len();
     let faults = names.faults.len();
     let all_but_one = cells - 1 + faults - 1;
     assert_eq!(sum.gaps(&names, 100).len(), all_but_one);
@@ -109,9 +109,9 @@ fn sums_of_runs_add_up() {
     for half in [0..20_u64, 20..40] {
         let mut part = Coverage::default();
         for seed in half {
-            let life = life::live::<State>(seed, None, false).coverage;
-            part.add(&life);
-            whole.add(&life);
+            let work_item = scenario::run_seed::<State>(seed, None, false).coverage;
+            part.add(&work_item);
+            whole.add(&work_item);
         }
         parts.merge(&part);
     }
@@ -121,13 +121,13 @@ fn sums_of_runs_add_up() {
 #[test]
 fn a_run_tells_its_figures_and_fails_on_nothing() {
     let mut out = Vec::new();
-    let heard = AtomicU64::new(0);
-    let progress = |lived| heard.store(lived, Ordering::Relaxed);
+    let reading = AtomicU64::new(0);
+    let progress = |lived| reading.store(lived, Ordering::Relaxed);
     assert!(
-        run::many(Range { world: World::of::<State>(), from: 0, lives: 200 }, &progress, &mut out)
+        run::many(Range { world: World::of::<State>(), from: 0, runs: 200 }, &progress, &mut out)
             .unwrap()
     );
-    assert_eq!(heard.into_inner(), run::SHARE);
+    assert_eq!(reading.into_inner(), run::SHARE);
     let text = String::from_utf8(out).unwrap();
     assert!(text.ends_with("broker: 200 lives, 0 wrong\n"), "{text}");
     assert!(text.contains("(Deprovisioning, DeleteSubstrate)"), "{text}");

@@ -1,7 +1,7 @@
 //! All worlds at once: repeatable, and each world's checkers still notice what breaks its rules.
 
 use usher_sim::combined::breakage::Breakage;
-use usher_sim::combined::life::{live, names};
+use usher_sim::combined::scenario::{names, run_seed};
 use usher_sim::words::Words as _;
 
 const SEEDS: &str = include_str!("../seeds/combined.txt");
@@ -10,7 +10,7 @@ const SEEDS: &str = include_str!("../seeds/combined.txt");
 #[test]
 fn the_same_seed_is_the_same_life() {
     for seed in [0, 7, 4_711] {
-        let (one, other) = (live(seed, None, true), live(seed, None, true));
+        let (one, other) = (run_seed(seed, None, true), run_seed(seed, None, true));
         assert_eq!(one.story, other.story);
         for world in ["broker", "usage", "direct", "fleet"] {
             assert!(one.story.iter().any(|line| line.contains(world)), "{world} has its part");
@@ -22,7 +22,7 @@ fn the_same_seed_is_the_same_life() {
 #[test]
 fn lives_end_as_wished() {
     for seed in 0..200 {
-        assert_eq!(live(seed, None, false).wrong, None, "seed {seed}");
+        assert_eq!(run_seed(seed, None, false).wrong, None, "seed {seed}");
     }
 }
 
@@ -31,7 +31,7 @@ fn lives_end_as_wished() {
 fn lives_that_once_went_wrong_end_as_wished() {
     let seeds = SEEDS.lines().filter(|line| !line.starts_with('#'));
     for seed in seeds.map(|line| line.parse().unwrap()) {
-        assert_eq!(live(seed, None, false).wrong, None, "seed {seed}");
+        assert_eq!(run_seed(seed, None, false).wrong, None, "seed {seed}");
     }
 }
 
@@ -53,7 +53,7 @@ const NOTICED: [(Breakage, &str); 9] = [
 fn every_breakage_is_noticed() {
     assert!(NOTICED.iter().map(|it| it.0).eq(Breakage::ALL.iter().copied()));
     for (breakage, checker) in NOTICED {
-        let wrong = (0..1_000).find_map(|seed| live(seed, Some(breakage), false).wrong);
+        let wrong = (0..1_000).find_map(|seed| run_seed(seed, Some(breakage), false).wrong);
         assert_eq!(wrong.map(|it| it.checker), Some(checker), "{}", breakage.as_str());
     }
 }

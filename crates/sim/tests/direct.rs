@@ -12,9 +12,9 @@ use usher_sim::direct::check::Checker;
 use usher_sim::direct::model::Spec;
 use usher_sim::direct::state::{NAMESPACE, State, Wanted};
 use usher_sim::fault::Mix;
-use usher_sim::life::Stage;
+use usher_sim::injected_fault::InjectedFault;
 use usher_sim::rng::Rng;
-use usher_sim::strike::Strike;
+use usher_sim::scenario::Scenario;
 
 const SEEDS: &str = include_str!("../seeds/direct.txt");
 const TABLE: &str = include_str!("../../domain/tables/direct.table");
@@ -86,7 +86,7 @@ fn names_are_told_apart() {
 fn a_world_that_starts_empty_takes_objects_and_lets_them_go() {
     let mix = Mix::default();
     let course =
-        Course { drivers: 2, mix, target: (usize::MAX, Strike::CrashBefore), faults_end: 0 };
+        Course { drivers: 2, mix, target: (usize::MAX, InjectedFault::CrashBefore), faults_end: 0 };
     let mut empty = State::empty(Rng::new(1), course, false);
     empty.outside.cloud.containers.push("projects/p".to_owned());
     empty.add_parent("project", "projects/p");
@@ -102,7 +102,7 @@ fn a_world_that_starts_empty_takes_objects_and_lets_them_go() {
         policy: None,
     });
     let world = RefCell::new(empty);
-    let mut stage = Stage::new(&world);
+    let mut stage = Scenario::new(&world);
     let identity = "projects/p/memberships/m";
     let mut turns = 0..GIVE_UP;
     for tick in turns.by_ref().take(200) {

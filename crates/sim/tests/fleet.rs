@@ -12,9 +12,9 @@ use usher_sim::fleet::breakage::Breakage;
 use usher_sim::fleet::check::Checker;
 use usher_sim::fleet::plan::{Population, Slot};
 use usher_sim::fleet::state::State;
-use usher_sim::life::Stage;
+use usher_sim::injected_fault::InjectedFault;
 use usher_sim::rng::Rng;
-use usher_sim::strike::Strike;
+use usher_sim::scenario::Scenario;
 use uuid::Uuid;
 
 const SEEDS: &str = include_str!("../seeds/fleet.txt");
@@ -84,14 +84,14 @@ fn names_are_told_apart() {
 fn a_world_that_starts_empty_takes_machines_and_gives_them_back() {
     let mix = Mix::default();
     let course =
-        Course { drivers: 2, mix, target: (usize::MAX, Strike::CrashBefore), faults_end: 0 };
+        Course { drivers: 2, mix, target: (usize::MAX, InjectedFault::CrashBefore), faults_end: 0 };
     let mut empty = State::empty(Rng::new(1), course, (None, false));
     assert!(empty.store.rows.is_empty() && empty.outside.machines.is_empty());
     let slot = Slot { kind: 0, staged: true, owner: 0, idle: true, never_salvages: false };
     let slots = vec![slot];
     empty.settle_in(Population { shards: 1, clusters: 1, slots, demands: vec![], holds: vec![] });
     let world = RefCell::new(empty);
-    let mut stage = Stage::new(&world);
+    let mut stage = Scenario::new(&world);
     let mut turns = 0..GIVE_UP;
     let mut pass = |count| turns.by_ref().take(count).for_each(|tick| stage.turn(tick));
     pass(100);

@@ -20,7 +20,7 @@ fn lived(cells: &[Cell], breakage: Option<Breakage>) -> (BTreeMap<String, usize>
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some(cell) = cells.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let end = cell.live(breakage);
+                    let end = cell.run_seed(breakage);
                     let mut ends = ends.lock().unwrap_or_else(PoisonError::into_inner);
                     match end {
                         End::Ended(outcome, _) => {

@@ -126,8 +126,8 @@ impl Broken {
         self.how == how
     }
 
-    fn bent_claim(&mut self, life: WorkItem, mut claim: Claim) -> Claim {
-        if let Some(entry) = self.inner.entry(life).unwrap() {
+    fn bent_claim(&mut self, work_item: WorkItem, mut claim: Claim) -> Claim {
+        if let Some(entry) = self.inner.entry(work_item).unwrap() {
             if self.is(How::NoFence) {
                 claim.fence = entry.fence;
             }
@@ -178,8 +178,13 @@ impl Port for Broken {
 
     fn claim_due(&mut self, count: u32) -> Result<Batch, No> {
         if self.is(How::DoubleLease) {
-            for (life, claim) in std::mem::take(&mut self.leased) {
-                self.inner.release(Release { item: life, claim, wake: Wake::Now, reason: "" })?;
+            for (work_item, claim) in std::mem::take(&mut self.leased) {
+                self.inner.release(Release {
+                    item: work_item,
+                    claim,
+                    wake: Wake::Now,
+                    reason: "",
+                })?;
             }
         }
         let mut batch = self.inner.claim_due(if self.is(How::TakeAll) { 64 } else { count })?;
@@ -218,14 +223,14 @@ impl Port for Broken {
         self.inner.release(release)
     }
 
-    fn postpone(&mut self, life: WorkItem, claim: Claim, trouble: &Trouble) -> Result<(), No> {
-        let claim = self.bent_claim(life, claim);
+    fn postpone(&mut self, work_item: WorkItem, claim: Claim, trouble: &Trouble) -> Result<(), No> {
+        let claim = self.bent_claim(work_item, claim);
         let trouble = if self.is(How::NeverPark) { &Trouble::Conflict } else { trouble };
-        self.inner.postpone(life, claim, trouble)
+        self.inner.postpone(work_item, claim, trouble)
     }
 
-    fn wake(&mut self, life: WorkItem) -> Result<bool, No> {
-        let found = self.inner.wake(life)?;
+    fn wake(&mut self, work_item: WorkItem) -> Result<bool, No> {
+        let found = self.inner.wake(work_item)?;
         Ok(found || self.is(How::FindAnybody))
     }
 
@@ -283,9 +288,9 @@ impl Port for Broken {
         Ok(record)
     }
 
-    fn entry(&mut self, life: WorkItem) -> Result<Option<Entry>, No> {
-        let dropped = self.is(How::DropTombstone) && matches!(life, WorkItem::Tombstone(_));
-        Ok(self.inner.entry(life)?.filter(|_| !dropped))
+    fn entry(&mut self, work_item: WorkItem) -> Result<Option<Entry>, No> {
+        let dropped = self.is(How::DropTombstone) && matches!(work_item, WorkItem::Tombstone(_));
+        Ok(self.inner.entry(work_item)?.filter(|_| !dropped))
     }
 
     fn tokens(&mut self, resource: ResourceId) -> Result<Vec<Token>, No> {

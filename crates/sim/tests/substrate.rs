@@ -17,9 +17,9 @@ use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::command::{self, Outstanding};
 use usher_domain::broker::effect::Effect;
 use usher_domain::broker::event::Event;
-use usher_domain::broker::life::Broker;
 use usher_domain::broker::observe::{Observed, fold};
 use usher_domain::broker::provider_config::{self, ProviderConfig, Verb};
+use usher_domain::broker::reconciler::Broker;
 use usher_domain::broker::tombstone::Tombstone;
 use usher_domain::object::authority::Authority;
 use usher_kernel::{Decision, Ledger, Name, Record, Row, Timestamp, Trouble, Version, World};
@@ -30,8 +30,8 @@ use usher_sim::broker::plan::Wishes;
 use usher_sim::broker::state::State;
 use usher_sim::broker::store::Write;
 use usher_sim::clock::Tick;
-use usher_sim::contract::substrate::{self, Meddling, Stage};
-use usher_sim::realm::Realm as _;
+use usher_sim::contract::substrate::{self, Meddling, TestWorld};
+use usher_sim::sim_world::SimWorld as _;
 
 /// One resource in a cluster where nothing breaks by itself.
 struct Cluster {
@@ -64,21 +64,27 @@ impl Cluster {
         Self { breakage, state: RefCell::new(state), hidden, kept }
     }
 
-    fn look(&self, record: &Record<Resource>) -> Result<Observed, Trouble> {
+    fn snapshot(&self, record: &Record<Resource>) -> Result<Observed, Trouble> {
         if *self.hidden.borrow() && self.breakage != Some(Breakage::ErrorIsAbsent) {
             return Err(Trouble::unavailable("cluster".to_owned()));
         }
-        let mut look = self.state.borrow_mut().look(0, record, true);
+        let mut snapshot = self.state.borrow_mut().snapshot(0, record, true);
         if self.breakage == Some(Breakage::TrustRebuilt) {
-            look.authority = Authority::Pinned;
+            snapshot.authority = Authority::Pinned;
         }
-        Ok(fold(&record.state, &record.book, &look))
+        Ok(fold(&record.state, &record.name_ledger, &snapshot))
     }
 
     fn send(&self, sender: Sender, verb: AnyVerb) -> Result<(), Trouble> {
         let mut state = self.state.borrow_mut();
-        let looked_at = state.base.tick;
-        state.execute(&Request { sender, verb, looked_at, in_time: true, breakage: self.breakage })
+        let observed_at = state.base.tick;
+        state.execute(&Request {
+            sender,
+            verb,
+            observed_at,
+            in_time: true,
+            breakage: self.breakage,
+        })
     }
 
     fn write(
@@ -96,7 +102,7 @@ impl Cluster {
 
 impl World<Broker> for Cluster {
     async fn observe(&self, record: &Record<Resource>) -> Result<Observed, Trouble> {
-        self.look(record)
+        self.snapshot(record)
     }
 
     async fn apply(&self, _: &Record<Resource>, effect: &Effect) -> Result<(), Trouble> {
@@ -106,7 +112,7 @@ impl World<Broker> for Cluster {
 
 impl World<Tombstone> for Cluster {
     async fn observe(&self, record: &Record<Resource>) -> Result<Observed, Trouble> {
-        self.look(record)
+        self.snapshot(record)
     }
 
     async fn apply(&self, _: &Record<Resource>, effect: &Effect) -> Result<(), Trouble> {
@@ -114,13 +120,13 @@ impl World<Tombstone> for Cluster {
     }
 }
 
-impl World<provider_config::Life> for Cluster {
+impl World<provider_config::ProviderConfigReconciler> for Cluster {
     async fn observe(
         &self,
         record: &Record<ProviderConfig>,
     ) -> Result<provider_config::Observed, Trouble> {
-        let look = self.state.borrow_mut().look_at_config(record);
-        Ok(provider_config::fold(&record.state, &record.book, &look))
+        let snapshot = self.state.borrow_mut().look_at_config(record);
+        Ok(provider_config::fold(&record.state, &record.name_ledger, &snapshot))
     }
 
     async fn apply(&self, _: &Record<ProviderConfig>, verb: &Verb) -> Result<(), Trouble> {
@@ -148,7 +154,7 @@ impl Ledger<Tombstone> for Cluster {
     }
 }
 
-impl Ledger<provider_config::Life> for Cluster {
+impl Ledger<provider_config::ProviderConfigReconciler> for Cluster {
     async fn load(&self) -> Result<Option<Record<ProviderConfig>>, Trouble> {
         Ok(Some(self.config()))
     }
@@ -156,20 +162,20 @@ impl Ledger<provider_config::Life> for Cluster {
     async fn commit(
         &self,
         version: Version,
-        decision: &Decision<provider_config::Life>,
+        decision: &Decision<provider_config::ProviderConfigReconciler>,
     ) -> Result<(), Trouble> {
         let record = &mut self.state.borrow_mut().store.config.record;
         if record.version != version {
             return Err(Trouble::Conflict);
         }
         record.version = version.next();
-        record.book = record.book.with(&decision.rows);
+        record.name_ledger = record.name_ledger.with(&decision.rows);
         record.state = decision.next.clone();
         Ok(())
     }
 }
 
-impl Stage for Cluster {
+impl TestWorld for Cluster {
     fn now(&self) -> Timestamp {
         self.state.borrow().now()
     }

@@ -2,7 +2,7 @@
 
 mod world;
 
-use usher_sim::realm::Realm as _;
+use usher_sim::sim_world::SimWorld as _;
 use usher_sim::usage::breakage::Breakage;
 use usher_sim::usage::check::Checker;
 use usher_sim::usage::outside::{key, object};

@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::event::Event;
-use usher_domain::broker::life::Broker;
 use usher_domain::broker::provider_config::{self, ProviderConfig};
+use usher_domain::broker::reconciler::Broker;
 use usher_domain::broker::tombstone::Tombstone;
 use usher_kernel::schedule::Claim;
 use usher_kernel::{
@@ -135,8 +135,12 @@ impl<'s, S: Clone> LeasedLedger<'s, S> {
 
     /// The record after a commit, and how that ended the step.
     fn committed(&self, (next, rows): (&S, &[Row]), ending: Ending) {
-        let Record { version, book, .. } = &self.record;
-        let next = Record { version: version.next(), state: next.clone(), book: book.with(rows) };
+        let Record { version, name_ledger, .. } = &self.record;
+        let next = Record {
+            version: version.next(),
+            state: next.clone(),
+            name_ledger: name_ledger.with(rows),
+        };
         // A step commits once.
         let _ = self.written.set(next);
         if let Some(lease) = ending.lease() {
@@ -197,7 +201,7 @@ impl Ledger<Tombstone> for LeasedLedger<'_, Resource> {
     }
 }
 
-impl Ledger<provider_config::Life> for LeasedLedger<'_, ProviderConfig> {
+impl Ledger<provider_config::ProviderConfigReconciler> for LeasedLedger<'_, ProviderConfig> {
     async fn load(&self) -> Result<Option<Record<ProviderConfig>>, Trouble> {
         Ok(Some(self.record.clone()))
     }
@@ -205,7 +209,7 @@ impl Ledger<provider_config::Life> for LeasedLedger<'_, ProviderConfig> {
     async fn commit(
         &self,
         version: Version,
-        decision: &Decision<provider_config::Life>,
+        decision: &Decision<provider_config::ProviderConfigReconciler>,
     ) -> Result<(), Trouble> {
         let ending = self.ending(decision, decision.reason.as_str());
         let (lease, release) = ending.parts();

@@ -11,8 +11,8 @@ use usher_domain::fleet::ident::{ClusterId, ShardId};
 use usher_domain::fleet::list::Credence;
 use usher_domain::fleet::phase::Phase;
 use usher_domain::fleet::plan::{Judged, RawNeed, Switch, Trust};
-use usher_domain::object::id::{MachineLifeId, ResourceId};
-use usher_kernel::{Book, Record, Timestamp, Version};
+use usher_domain::object::id::{MachineRecordId, ResourceId};
+use usher_kernel::{NameLedger, Record, Timestamp, Version};
 use uuid::Uuid;
 
 use crate::error::Error;
@@ -92,7 +92,7 @@ pub enum Brake {
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredMachine {
     /// Which machine.
-    pub id: MachineLifeId,
+    pub id: MachineRecordId,
     /// The record.
     pub record: Record<Machine>,
 }
@@ -103,9 +103,9 @@ pub struct Roll {
     /// The machines.
     pub machines: Vec<StoredMachine>,
     /// Whose rows break their own rules, and which: they stop no other.
-    pub broken: Vec<(MachineLifeId, String)>,
+    pub broken: Vec<(MachineRecordId, String)>,
     /// The id to go on after; none once this is the end.
-    pub next: Option<MachineLifeId>,
+    pub next: Option<MachineRecordId>,
 }
 
 /// A filter of machines; a field that is not set matches everything.
@@ -129,13 +129,13 @@ pub struct MachineQuery {
 #[derive(Clone, Debug, PartialEq)]
 pub struct MachineWrite {
     /// Which machine.
-    pub id: MachineLifeId,
+    pub id: MachineRecordId,
     /// The version that must still hold.
     pub version: Version,
     /// The row as it shall be.
     pub next: Machine,
     /// Its names as they shall be.
-    pub book: Book,
+    pub name_ledger: NameLedger,
     /// Its event.
     pub event: Option<Event>,
 }
@@ -159,9 +159,9 @@ pub struct Cycle {
 pub struct Written {
     /// For each machine that was to be adopted the row that began, in their order; none where a
     /// row knows the name by now.
-    pub adopted: Vec<Option<MachineLifeId>>,
+    pub adopted: Vec<Option<MachineRecordId>>,
     /// The machines whose version did not hold, or that are not this shard's.
-    pub moved: Vec<MachineLifeId>,
+    pub moved: Vec<MachineRecordId>,
 }
 
 /// How far the list of a provider was read by a shard.
@@ -272,13 +272,13 @@ verbs! {
     /// Reads machines of a shard after an id, those that are gone left out: page by page the whole
     /// shard in bounded memory.
     fn machines_of(
-        shard: &ShardId, after: Option<MachineLifeId>, count: u32
+        shard: &ShardId, after: Option<MachineRecordId>, count: u32
     ) -> Result<Roll, Error>;
     /// Reads machines of a shard that another writer wrote since the shard did.
     fn woken_machines(shard: &ShardId, count: u32) -> Result<Roll, Error>;
     /// Notes that a shard has read these machines at these versions and writes nothing about them.
     fn heed_machines(
-        lease: ShardLease, read: Vec<(MachineLifeId, Version)>
+        lease: ShardLease, read: Vec<(MachineRecordId, Version)>
     ) -> Result<(), Error>;
     /// Writes many machines in one transaction, each if its version still holds, unless the lease
     /// is lost: then nothing is written, and [`Error::LeaseLost`] is the answer.
@@ -286,10 +286,10 @@ verbs! {
     /// Reads how far a shard has read the lists of its providers.
     fn lists(shard: &ShardId) -> Result<Vec<ListedAt>, Error>;
     /// Reads one machine.
-    fn machine(id: MachineLifeId) -> Result<StoredMachine, Error>;
+    fn machine(id: MachineRecordId) -> Result<StoredMachine, Error>;
     /// Reads machines after an id, in the order of their ids.
     fn machines(
-        query: &MachineQuery, after: Option<MachineLifeId>, count: u32
+        query: &MachineQuery, after: Option<MachineRecordId>, count: u32
     ) -> Result<Roll, Error>;
     /// Reads which resources hold machines of a shard.
     fn machine_holders(shard: &ShardId) -> Result<Vec<ResourceId>, Error>;
@@ -299,7 +299,7 @@ verbs! {
     fn find_machines(name: &str, provider: Option<&str>) -> Result<Vec<StoredMachine>, Error>;
     /// Carries out what is ordered about a machine, and lets its shard know.
     fn command_machine(
-        id: MachineLifeId, command: MachineCommand, audit: Option<audit::Entry>
+        id: MachineRecordId, command: MachineCommand, audit: Option<audit::Entry>
     ) -> Result<StoredMachine, Error>;
     /// Hears a roll-up: it is judged once, here, and replaces the demand if it is believed.
     fn hear_demand(it: RollUp, audit: Option<audit::Entry>) -> Result<JudgedDemand, Error>;

@@ -13,7 +13,7 @@ pub use usher_domain::broker::ledger::{
     Stay, WorkItem,
 };
 use usher_domain::fleet;
-use usher_domain::object::id::{EventId, InstallationId, MachineLifeId, ProjectId, ResourceId};
+use usher_domain::object::id::{EventId, InstallationId, MachineRecordId, ProjectId, ResourceId};
 use usher_kernel::{Timestamp, Version};
 use uuid::Uuid;
 
@@ -132,7 +132,7 @@ pub enum About {
     /// A machine of the fleet, which belongs to no project.
     Machine {
         /// Which item.
-        id: MachineLifeId,
+        id: MachineRecordId,
         /// What.
         event_type: fleet::event::EventType,
     },

@@ -8,7 +8,7 @@ use usher_domain::fleet::command::Settlement;
 use usher_domain::fleet::ident::{ClusterId, ShardId};
 use usher_domain::fleet::phase::Phase;
 use usher_domain::fleet::plan::{ClusterReport, Operator, RawNeed, RawRequirement, check_needs};
-use usher_domain::object::id::MachineLifeId;
+use usher_domain::object::id::MachineRecordId;
 use usher_domain::object::offender::shortened;
 use usher_domain::operators::Role;
 use usher_wire::operator as wire;
@@ -124,7 +124,7 @@ async fn list(call: Call) -> Answer<Response<Body>> {
     page(call.ports().fleet.machines(query, paging).await?, machine)
 }
 
-fn id(call: &Call) -> Answer<MachineLifeId> {
+fn id(call: &Call) -> Answer<MachineRecordId> {
     let text = call.param("id")?;
     let missing = |_| Refusal::NotFound { thing: Thing::Machine, what: shortened(text) };
     Ok(text.parse().map_err(missing)?)

@@ -17,7 +17,7 @@ pub struct RowFacts {
     /// Whether deletion was asked for.
     pub intent: Intent,
     /// How far the current generation has come.
-    pub tenure: Tenure,
+    pub generation_state: GenerationState,
     /// Whether a node belongs to the substrate.
     pub role: MeshRole,
     /// How far the row is from being allowed to end.
@@ -59,7 +59,7 @@ closed_set! {
 
 closed_set! {
     /// How far the current generation has come.
-    "tenure" Tenure {
+    "generation_state" GenerationState {
         /// Its XR was never seen: absence means "not made yet".
         Fresh = "Fresh",
         /// Its XR was seen: absence means "lost".

@@ -4,14 +4,17 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 use usher_kernel::{
-    Book, Evidence, Generation, Name, Record, Row, Standing, Timestamp, Uid, Version, Visibility,
+    Evidence, Generation, Name, NameLedger, Record, Row, Standing, Timestamp, Uid, Version,
+    Visibility,
 };
 use uuid::Uuid;
 
 use super::aggregate::{Fields, Pinned, Resource};
-use super::facts::{Anchor, Composed, Config, Facts, Gate, Node, Protection, Tenure, Token, Xr};
-use super::look::{Condition, Guard, Look, Object, XrObject};
+use super::facts::{
+    Anchor, Composed, Config, Facts, Gate, GenerationState, Node, Protection, Token, Xr,
+};
 use super::phase::Phase;
+use super::snapshot::{Condition, Guard, Object, Snapshot, XrObject};
 use crate::blueprint::MeshRole;
 use crate::blueprint::{CompositeType, InjectionStrategy, ParameterValues};
 use crate::object::authority::Authority;
@@ -94,7 +97,7 @@ pub(super) fn fields() -> Fields {
         pinned,
         phase: Phase::Pending,
         generation: G1,
-        tenure: Tenure::Fresh,
+        generation_state: GenerationState::Fresh,
         deletion_requested_at: None,
         quiet_until: None,
         substrate_ready_at: None,
@@ -116,13 +119,13 @@ pub(super) fn resource(bend: impl FnOnce(&mut Fields)) -> Resource {
 pub(super) fn leaving(phase: Phase) -> Resource {
     resource(|it| {
         it.phase = phase;
-        it.tenure = Tenure::Live;
+        it.generation_state = GenerationState::Live;
         it.deletion_requested_at = Some(START);
     })
 }
 
 pub(super) fn record(state: Resource, rows: impl IntoIterator<Item = Row>) -> Record<Resource> {
-    Record { version: Version(1), state, book: Book::new(rows) }
+    Record { version: Version(1), state, name_ledger: NameLedger::new(rows) }
 }
 
 fn row(name: Name, standing: Standing, uid: Option<&str>) -> Row {
@@ -161,7 +164,7 @@ pub(super) fn object(uid: &str, owner: Option<&str>) -> Object {
     Object {
         uid: Uid::new(uid),
         installation: Some(installation().to_string()),
-        life: Some(fields().id.to_string()),
+        record_id: Some(fields().id.to_string()),
         owner: owner.map(Uid::new),
         deleting: false,
     }
@@ -173,8 +176,8 @@ pub(super) fn xr(uid: &str, owner: &str, condition: Condition) -> XrObject {
 }
 
 /// A look at a ready namespace in which nothing stands.
-pub(super) fn look() -> Look {
-    Look {
+pub(super) fn snapshot() -> Snapshot {
+    Snapshot {
         by: "cluster".to_owned(),
         at: NOW,
         authority: Authority::Pinned,

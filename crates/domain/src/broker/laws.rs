@@ -5,23 +5,23 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::sample::select;
 use usher_kernel::{
-    Book, Decision, Evidence, Generation, Lifecycle, Name, Record, Row, Standing, Timestamp, Uid,
-    Unknown, Version,
+    Decision, Evidence, Generation, Lifecycle, Name, NameLedger, Record, Row, Standing, Timestamp,
+    Uid, Unknown, Version,
 };
 
 use super::aggregate::{Fields, KIND_PEER, Resource};
 use super::effect::Effect;
 use super::event::{Event, Outcome};
-use super::facts::Tenure;
+use super::facts::GenerationState;
 use super::fixture::{G1, G2, NOW, START, fields, installation, part, peer_id};
-use super::life::Broker;
-use super::look::{
-    ComposedLook, ComposedState, Condition, Guard, Heard, Look, Object, Peer, PeerState,
-    TokenState, XrObject,
-};
 use super::observe::fold;
 use super::phase::Phase;
+use super::reconciler::Broker;
 use super::render::anchor::is_anchor;
+use super::snapshot::{
+    ComposedSnapshot, ComposedState, Condition, Guard, Object, Peer, PeerState, Reading, Snapshot,
+    TokenState, XrObject,
+};
 use super::tombstone::Tombstone;
 use crate::blueprint::MeshRole;
 use crate::object::authority::Authority;
@@ -31,9 +31,9 @@ pub(super) fn any_uid() -> impl Strategy<Value = Uid> {
     select(vec!["a", "b", "x", "y"]).prop_map(Uid::new)
 }
 
-pub(super) fn any_heard<T: std::fmt::Debug + Clone>(
+pub(super) fn any_reading<T: std::fmt::Debug + Clone>(
     answer: impl Strategy<Value = T>,
-) -> impl Strategy<Value = Heard<T>> {
+) -> impl Strategy<Value = Reading<T>> {
     let why = select(vec![Unknown::Unreachable, Unknown::Forbidden, Unknown::ClusterReplaced]);
     prop_oneof![6 => answer.prop_map(Ok), 1 => why.prop_map(Err)]
 }
@@ -43,14 +43,14 @@ pub(super) fn any_authority() -> impl Strategy<Value = Authority> {
 }
 
 /// An object with or without the labels of this life.
-pub(super) fn any_object(life: String) -> impl Strategy<Value = Object> {
+pub(super) fn any_object(record_id: String) -> impl Strategy<Value = Object> {
     let ours = prop_oneof![4 => Just(Some(installation().to_string())), 1 => Just(None)];
-    let life = prop_oneof![4 => Just(Some(life)), 1 => Just(Some("another".to_owned()))];
-    (any_uid(), ours, life, prop::option::of(any_uid()), any::<bool>()).prop_map(
-        |(uid, installation, life, owner, deleting)| Object {
+    let record_id = prop_oneof![4 => Just(Some(record_id)), 1 => Just(Some("another".to_owned()))];
+    (any_uid(), ours, record_id, prop::option::of(any_uid()), any::<bool>()).prop_map(
+        |(uid, installation, record_id, owner, deleting)| Object {
             uid,
             installation,
-            life,
+            record_id,
             owner,
             deleting,
         },
@@ -58,7 +58,7 @@ pub(super) fn any_object(life: String) -> impl Strategy<Value = Object> {
 }
 
 /// Rows of any standing under some of these names.
-pub(super) fn any_book(names: Vec<Name>) -> impl Strategy<Value = Book> {
+pub(super) fn any_name_ledger(names: Vec<Name>) -> impl Strategy<Value = NameLedger> {
     let standing = || {
         let standing = (select(Standing::ALL.to_vec()), any_uid());
         prop::option::weighted(0.8, standing)
@@ -74,7 +74,7 @@ pub(super) fn any_book(names: Vec<Name>) -> impl Strategy<Value = Book> {
             let evidence = Evidence::new("given", "given", START);
             Some(Row { name, incarnation: 1, standing, uid, evidence })
         });
-        Book::new(rows)
+        NameLedger::new(rows)
     })
 }
 
@@ -82,14 +82,15 @@ fn any_resource() -> impl Strategy<Value = Resource> {
     let times = || prop::option::of(select(vec![START, NOW, Timestamp::from_millis(90_000)]));
     (
         select(Phase::ALL.to_vec()),
-        select(Tenure::ALL.to_vec()),
+        select(GenerationState::ALL.to_vec()),
         select(MeshRole::ALL.to_vec()),
         select(vec![G1, G2]),
         times(),
         times(),
     )
-        .prop_map(|(phase, tenure, role, generation, asked, quiet_until)| {
-            let mut fields = Fields { phase, generation, tenure, quiet_until, ..fields() };
+        .prop_map(|(phase, generation_state, role, generation, asked, quiet_until)| {
+            let mut fields =
+                Fields { phase, generation, generation_state, quiet_until, ..fields() };
             fields.pinned.role = role;
             fields.deletion_requested_at =
                 if phase.is_leaving() { asked.or(Some(START)) } else { asked };
@@ -115,8 +116,12 @@ fn names(resource: &Resource) -> Vec<Name> {
 
 fn any_record() -> impl Strategy<Value = Record<Resource>> {
     any_resource().prop_flat_map(|state| {
-        let books = any_book(names(&state));
-        books.prop_map(move |book| Record { version: Version(1), state: state.clone(), book })
+        let books = any_name_ledger(names(&state));
+        books.prop_map(move |name_ledger| Record {
+            version: Version(1),
+            state: state.clone(),
+            name_ledger,
+        })
     })
 }
 
@@ -134,19 +139,19 @@ fn any_xr() -> impl Strategy<Value = XrObject> {
     })
 }
 
-fn any_composed() -> impl Strategy<Value = Vec<ComposedLook>> {
+fn any_composed() -> impl Strategy<Value = Vec<ComposedSnapshot>> {
     let state = prop_oneof![
         (any_uid(), any::<bool>()).prop_map(|(uid, ours)| ComposedState::Present { uid, ours }),
         Just(ComposedState::Absent),
         Just(ComposedState::KindRemoved),
     ];
-    let one = prop::option::of((any_heard(state), any::<bool>()));
+    let one = prop::option::of((any_reading(state), any::<bool>()));
     prop::collection::vec(one, 4).prop_map(|looks| {
         let names = [part("p", G1), part("q", G1), part("p", G2), part("q", G2)];
         let both = names.into_iter().zip(looks);
-        both.filter_map(|(name, look)| {
-            let (heard, referred) = look?;
-            Some(ComposedLook { name, heard, referred })
+        both.filter_map(|(name, snapshot)| {
+            let (reading, referred) = snapshot?;
+            Some(ComposedSnapshot { name, reading, referred })
         })
         .collect()
     })
@@ -159,7 +164,7 @@ pub(super) fn by_generation<T: std::fmt::Debug + Clone>(
     prop::collection::btree_map(select(vec![G1, G2]), value, 0..=2)
 }
 
-fn any_look() -> impl Strategy<Value = Look> {
+fn any_snapshot() -> impl Strategy<Value = Snapshot> {
     let peer = select(vec![PeerState::Registered, PeerState::Lost, PeerState::Deregistered]);
     let peer = peer.prop_map(|state| Peer { id: peer_id(9), state });
     let token = select(vec![
@@ -173,21 +178,21 @@ fn any_look() -> impl Strategy<Value = Look> {
         1 => Just(Guard::Ours),
         1 => Just(Guard::Somebody)
     ];
-    let own = (by_generation(token), any_heard(by_generation(peer)), any_heard(guard));
-    let anchors = any_heard(by_generation(any_object(fields().id.to_string())));
+    let own = (by_generation(token), any_reading(by_generation(peer)), any_reading(guard));
+    let anchors = any_reading(by_generation(any_object(fields().id.to_string())));
     let world = (
         any_authority(),
         prop::bool::weighted(0.1),
-        any_heard(prop::bool::weighted(0.8)),
+        any_reading(prop::bool::weighted(0.8)),
         anchors,
-        any_heard(prop::option::of(any_xr())),
+        any_reading(prop::option::of(any_xr())),
     );
-    let rest = (any_composed(), any_heard(Just(())), any::<bool>());
+    let rest = (any_composed(), any_reading(Just(())), any::<bool>());
     (world, rest, own).prop_map(|(world, rest, own)| {
         let (authority, rail_tripped, namespace_ready, anchors, xr) = world;
         let (composed, composed_listed, config_ready) = rest;
         let (tokens, peers, protection) = own;
-        Look {
+        Snapshot {
             by: "cluster".to_owned(),
             at: NOW,
             authority,
@@ -206,19 +211,19 @@ fn any_look() -> impl Strategy<Value = Look> {
 }
 
 /// Whether no authority answered for the name, or none whose word counts.
-fn is_unknown(resource: &Resource, look: &Look, name: &Name) -> bool {
+fn is_unknown(resource: &Resource, snapshot: &Snapshot, name: &Name) -> bool {
     if name.kind == KIND_PEER {
-        return look.peers.is_err();
+        return snapshot.peers.is_err();
     }
-    let heard = if is_anchor(name) {
-        look.anchors.is_ok()
+    let reading = if is_anchor(name) {
+        snapshot.anchors.is_ok()
     } else if *name == resource.xr_name(name.generation) {
-        look.xr.is_ok()
+        snapshot.xr.is_ok()
     } else {
-        look.composed.iter().any(|it| it.name == *name && it.heard.is_ok())
+        snapshot.composed.iter().any(|it| it.name == *name && it.reading.is_ok())
     };
     let world = name.place == resource.pinned().namespace;
-    world && (!heard || look.authority == Authority::Replaced)
+    world && (!reading || snapshot.authority == Authority::Replaced)
 }
 
 /// The object that an effect takes away.
@@ -236,14 +241,14 @@ fn taken(effect: &Effect) -> Option<(&Name, &Uid)> {
 
 /// Whether this look proves the object ours: it was on record, or it carries our labels and, being
 /// no anchor, the uid of an anchor on record as its owner.
-fn is_proven(record: &Record<Resource>, look: &Look, name: &Name, uid: &Uid) -> bool {
-    let on_record = record.book.seen(name).is_some_and(|row| row.uid.as_ref() == Some(uid));
-    let (installation, life) = (installation(), record.state.id().to_string());
-    let anchors = look.anchors.iter().flatten().map(|(generation, it)| (Some(*generation), it));
-    let xrs = look.xr.iter().flatten().map(|it| (None, &it.object));
+fn is_proven(record: &Record<Resource>, snapshot: &Snapshot, name: &Name, uid: &Uid) -> bool {
+    let on_record = record.name_ledger.seen(name).is_some_and(|row| row.uid.as_ref() == Some(uid));
+    let (installation, record_id) = (installation(), record.state.id().to_string());
+    let anchors = snapshot.anchors.iter().flatten().map(|(generation, it)| (Some(*generation), it));
+    let xrs = snapshot.xr.iter().flatten().map(|it| (None, &it.object));
     let by_labels = anchors.chain(xrs).any(|(generation, it)| {
         let owned = record
-            .book
+            .name_ledger
             .rows()
             .iter()
             .any(|row| is_anchor(&row.name) && row.uid.is_some() && row.uid == it.owner);
@@ -251,23 +256,27 @@ fn is_proven(record: &Record<Resource>, look: &Look, name: &Name, uid: &Uid) -> 
             Some(generation) => record.state.anchor_name(generation) == *name,
             None => name.kind == record.state.pinned().composite.group_kind() && owned,
         };
-        fits && it.uid == *uid && it.is_labelled(installation, &life)
+        fits && it.uid == *uid && it.is_labelled(installation, &record_id)
     });
     on_record || by_labels
 }
 
 fn is_seen(record: &Record<Resource>, rows: &[Row], name: &Name, uid: &Uid) -> bool {
-    let after = record.book.with(rows);
+    let after = record.name_ledger.with(rows);
     after.seen(name).is_some_and(|row| row.uid.as_ref() == Some(uid))
 }
 
 /// A decision, in parts that can be compared.
 fn decide(
     record: &Record<Resource>,
-    look: &Look,
+    snapshot: &Snapshot,
 ) -> (Resource, Vec<Row>, Option<Effect>, Option<Event>) {
-    let seen = fold(&record.state, &record.book, look);
-    assert_eq!(seen, fold(&record.state, &record.book, look), "the same look, the same facts");
+    let seen = fold(&record.state, &record.name_ledger, snapshot);
+    assert_eq!(
+        seen,
+        fold(&record.state, &record.name_ledger, snapshot),
+        "the same look, the same facts"
+    );
     let Decision { next, rows, effect, event, .. } = Broker::default().decide(record, &seen, NOW);
     (next, rows, effect, event)
 }
@@ -275,49 +284,49 @@ fn decide(
 proptest! {
     // Requirement: K-13
     #[test]
-    fn the_same_record_and_look_give_the_same_decision(record in any_record(), look in any_look()) {
-        prop_assert_eq!(decide(&record, &look), decide(&record, &look));
+    fn the_same_record_and_look_give_the_same_decision(record in any_record(), snapshot in any_snapshot()) {
+        prop_assert_eq!(decide(&record, &snapshot), decide(&record, &snapshot));
     }
 
     // Requirement: L-2
     #[test]
-    fn no_name_is_gone_without_an_answer(record in any_record(), look in any_look()) {
-        let (_, rows, ..) = decide(&record, &look);
+    fn no_name_is_gone_without_an_answer(record in any_record(), snapshot in any_snapshot()) {
+        let (_, rows, ..) = decide(&record, &snapshot);
         for row in rows.iter().filter(|row| row.standing == Standing::Gone) {
-            prop_assert!(!is_unknown(&record.state, &look, &row.name), "{row:?}");
+            prop_assert!(!is_unknown(&record.state, &snapshot, &row.name), "{row:?}");
         }
     }
 
     // Requirement: L-6
     #[test]
-    fn only_what_is_seen_and_ours_is_taken_away(record in any_record(), look in any_look()) {
-        let (_, rows, effect, _) = decide(&record, &look);
+    fn only_what_is_seen_and_ours_is_taken_away(record in any_record(), snapshot in any_snapshot()) {
+        let (_, rows, effect, _) = decide(&record, &snapshot);
         if let Some((name, uid)) = effect.as_ref().and_then(taken) {
             prop_assert!(is_seen(&record, &rows, name, uid), "{effect:?}");
-            prop_assert!(is_proven(&record, &look, name, uid), "{effect:?}");
-            prop_assert_eq!(look.authority, Authority::Pinned);
+            prop_assert!(is_proven(&record, &snapshot, name, uid), "{effect:?}");
+            prop_assert_eq!(snapshot.authority, Authority::Pinned);
         }
     }
 
     // Requirement: T-2
     #[test]
-    fn no_substrate_is_deleted_under_a_registered_peer(record in any_record(), look in any_look()) {
-        let (_, _, effect, _) = decide(&record, &look);
+    fn no_substrate_is_deleted_under_a_registered_peer(record in any_record(), snapshot in any_snapshot()) {
+        let (_, _, effect, _) = decide(&record, &snapshot);
         let standalone = record.state.pinned().role == MeshRole::Standalone;
         let issues = matches!(effect, Some(Effect::IssueToken { .. }));
         prop_assert!(!standalone || !issues, "a standalone resource redeems no token");
         // No node registers without a token: a standalone resource has no peer to wait for.
         if let (Some(Effect::DeleteSubstrate { .. }), false) = (effect, standalone) {
             let left = |peer: &Peer| peer.state == PeerState::Deregistered;
-            prop_assert!(look.peers.is_ok_and(|peers| peers.values().all(left)));
+            prop_assert!(snapshot.peers.is_ok_and(|peers| peers.values().all(left)));
         }
     }
 
     // Requirement: K-14, L-11, T-1
     #[test]
-    fn a_decision_keeps_the_promises_of_the_row(record in any_record(), look in any_look()) {
+    fn a_decision_keeps_the_promises_of_the_row(record in any_record(), snapshot in any_snapshot()) {
         let before = &record.state;
-        let (next, rows, effect, event) = decide(&record, &look);
+        let (next, rows, effect, event) = decide(&record, &snapshot);
         prop_assert!(effect.is_none() || event.is_none(), "{effect:?} {event:?}");
         prop_assert_eq!(next.deletion_requested_at(), before.deletion_requested_at());
         let ahead = next.generation().0.checked_sub(before.generation().0);
@@ -325,7 +334,7 @@ proptest! {
         prop_assert!(before.deletion_requested_at().is_none() || next.phase().is_leaving());
         prop_assert!(before.phase() != Phase::Deleted || next == *before, "Deleted is for good");
         prop_assert!(next.fields().updated_at >= before.fields().updated_at);
-        let settled = record.book.with(&rows).is_settled();
+        let settled = record.name_ledger.with(&rows).is_settled();
         let ends = next.phase() == Phase::Deleted && before.phase() != Phase::Deleted;
         prop_assert!(!ends || settled, "it ends when every name has");
         prop_assert_eq!(Resource::hydrate(next.fields().clone()), Ok(next));
@@ -336,22 +345,22 @@ proptest! {
     #[test]
     fn a_world_that_stands_still_is_on_record_after_two_looks(
         record in any_record(),
-        look in any_look(),
+        snapshot in any_snapshot(),
     ) {
-        let looked = |book: Book| {
-            let seen = fold(&record.state, &book, &look);
-            book.with(&book.absorb(&seen.sightings))
+        let looked = |name_ledger: NameLedger| {
+            let seen = fold(&record.state, &name_ledger, &snapshot);
+            name_ledger.with(&name_ledger.absorb(&seen.sightings))
         };
-        let after = looked(looked(record.book.clone()));
+        let after = looked(looked(record.name_ledger.clone()));
         prop_assert_eq!(looked(after.clone()), after);
     }
 
     // Requirement: T-17
     #[test]
-    fn a_tombstone_only_takes_away(record in any_record(), look in any_look()) {
+    fn a_tombstone_only_takes_away(record in any_record(), snapshot in any_snapshot()) {
         let state = record.state.retired(None, NOW).abandoned(NOW);
         let record = Record { state, ..record };
-        let seen = fold(&record.state, &record.book, &look);
+        let seen = fold(&record.state, &record.name_ledger, &snapshot);
         let decision = Tombstone::default().decide(&record, &seen, NOW);
         prop_assert_eq!(&decision.next, &record.state);
         let releases = matches!(decision.effect, Some(Effect::ReleaseProtection { .. }));
@@ -359,7 +368,7 @@ proptest! {
         prop_assert_eq!(decision.effect.is_some() && !releases, taken.is_some());
         if let Some((name, uid)) = taken {
             prop_assert!(is_seen(&record, &decision.rows, name, uid), "{:?}", decision.effect);
-            prop_assert!(is_proven(&record, &look, name, uid), "{:?}", decision.effect);
+            prop_assert!(is_proven(&record, &snapshot, name, uid), "{:?}", decision.effect);
         }
     }
 }

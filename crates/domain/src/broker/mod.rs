@@ -1,7 +1,7 @@
 //! The broker: a declared node becomes substrate, enrols, and is torn down again.
 //!
 //! Read in this order: [`aggregate`] (the row), [`facts`] (what may be branched on), [`reconcile`]
-//! (what happens next and why), [`observe`] (how answers become facts), [`life`] (the kernel's
+//! (what happens next and why), [`observe`] (how answers become facts), [`record_id`] (the kernel's
 //! view of all that), [`accept`] and [`command`] (what a person can ask for), [`ports`] (what is
 //! asked of the siblings, once), [`render`] (what should exist), [`world`] (the port between
 //! the server and what stands outside).
@@ -9,21 +9,21 @@
 pub mod accept;
 pub mod aggregate;
 pub mod command;
-pub mod consequence;
 pub mod effect;
 pub mod event;
 pub mod facts;
 pub mod ledger;
-pub mod life;
-pub mod look;
 pub mod observe;
 pub mod phase;
 pub mod ports;
 pub mod provider_config;
 pub mod reason;
 pub mod reconcile;
+pub mod reconciler;
 pub mod refusal;
 pub mod render;
+pub mod side_writes;
+pub mod snapshot;
 pub mod tombstone;
 pub mod verdict;
 pub mod world;

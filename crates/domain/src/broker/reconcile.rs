@@ -13,8 +13,8 @@
 use usher_kernel::{Requeue, Visibility};
 
 use super::facts::{
-    Anchor, Composed, Config, Facts, Finalization, Gate, Intent, Node, Protection, RowFacts,
-    Tenure, Token, Xr,
+    Anchor, Composed, Config, Facts, Finalization, Gate, GenerationState, Intent, Node, Protection,
+    RowFacts, Token, Xr,
 };
 use super::phase::Phase;
 use super::reason::Reason;
@@ -32,9 +32,9 @@ pub fn rules(row: RowFacts, seen: Facts) -> Verdict {
     if row.phase == Phase::Failed {
         return Verdict::wait(Phase::Failed, Requeue::OnChange, Reason::ProvisioningFailed);
     }
-    match row.tenure {
-        Tenure::Leaving => replace(row, seen),
-        Tenure::Fresh | Tenure::Live => converge(row, seen),
+    match row.generation_state {
+        GenerationState::Leaving => replace(row, seen),
+        GenerationState::Fresh | GenerationState::Live => converge(row, seen),
     }
 }
 
@@ -154,25 +154,29 @@ fn converge(row: RowFacts, seen: Facts) -> Verdict {
     }
     match seen.xr {
         Xr::Failed => Verdict::emit(EventKind::Failed, Phase::Failed, Reason::ProvisioningFailed)
-            .change_record(RecordChange::To(Tenure::Live))
+            .change_record(RecordChange::To(GenerationState::Live))
             .requeue(Requeue::OnChange),
         Xr::Unknown => Verdict::wait(row.phase, Requeue::Poll, seen.visibility.unknown_reason()),
-        Xr::Absent => match row.tenure {
-            Tenure::Fresh => begin(row, seen),
-            Tenure::Live | Tenure::Leaving => lose(row, seen, Reason::SubstrateLost),
+        Xr::Absent => match row.generation_state {
+            GenerationState::Fresh => begin(row, seen),
+            GenerationState::Live | GenerationState::Leaving => {
+                lose(row, seen, Reason::SubstrateLost)
+            }
         },
-        Xr::Foreign => match row.tenure {
-            Tenure::Fresh => {
+        Xr::Foreign => match row.generation_state {
+            GenerationState::Fresh => {
                 Verdict::wait(Phase::Pending, Requeue::Poll, Reason::NameTakenByAnother)
             }
-            Tenure::Live | Tenure::Leaving => lose(row, seen, Reason::SubstrateReplaced),
+            GenerationState::Live | GenerationState::Leaving => {
+                lose(row, seen, Reason::SubstrateReplaced)
+            }
         },
         Xr::Replaced => lose(row, seen, Reason::SubstrateReplaced),
         Xr::Deleting => Verdict::wait(row.phase, Requeue::Poll, Reason::SubstrateTerminating)
-            .change_record(RecordChange::To(Tenure::Live)),
+            .change_record(RecordChange::To(GenerationState::Live)),
         Xr::Converging if row.phase == Phase::Ready => {
             Verdict::wait(Phase::Ready, Requeue::OnChange, Reason::Degraded)
-                .change_record(RecordChange::To(Tenure::Live))
+                .change_record(RecordChange::To(GenerationState::Live))
         }
         Xr::Converging => keep(row, seen, Phase::Provisioning, Reason::WaitingForSubstrate),
         Xr::Ready | Xr::Drifted => enrol(row, seen),
@@ -226,9 +230,9 @@ fn create(row: RowFacts, seen: Facts) -> Verdict {
 /// Keeps the manifests applied onto an XR that exists.
 fn keep(row: RowFacts, seen: Facts, phase: Phase, reason: Reason) -> Verdict {
     let hold = |rest, reason| Verdict::wait(phase, rest, reason);
-    if row.tenure == Tenure::Fresh {
+    if row.generation_state == GenerationState::Fresh {
         return hold(Requeue::Now, Reason::RecordingSubstrate)
-            .change_record(RecordChange::To(Tenure::Live));
+            .change_record(RecordChange::To(GenerationState::Live));
     }
     match seen.gate {
         Gate::NotReady => return hold(Requeue::Poll, Reason::NamespaceNotReady),
@@ -269,10 +273,10 @@ fn enrol(row: RowFacts, seen: Facts) -> Verdict {
     match (seen.node, row.phase) {
         (Node::Live, _) => ready(row, seen),
         (Node::Unknown, phase) => Verdict::wait(phase, Requeue::Poll, Reason::NodeStateUnknown)
-            .change_record(RecordChange::To(Tenure::Live)),
+            .change_record(RecordChange::To(GenerationState::Live)),
         (Node::None | Node::Lost | Node::Left, Phase::Ready) => {
             Verdict::wait(Phase::Ready, Requeue::OnChange, Reason::NodeLost)
-                .change_record(RecordChange::To(Tenure::Live))
+                .change_record(RecordChange::To(GenerationState::Live))
         }
         (Node::None, _) => {
             let reason = unless_spent(seen.token, Reason::WaitingForNode);
@@ -293,7 +297,7 @@ fn ready(row: RowFacts, seen: Facts) -> Verdict {
     } else {
         Verdict::emit(EventKind::Ready, Phase::Ready, Reason::AsDeclared)
     };
-    verdict.change_record(RecordChange::To(Tenure::Live)).requeue(if drifted {
+    verdict.change_record(RecordChange::To(GenerationState::Live)).requeue(if drifted {
         Requeue::Now
     } else {
         Requeue::OnChange
@@ -307,7 +311,7 @@ fn lose(row: RowFacts, seen: Facts, reason: Reason) -> Verdict {
         return Verdict::wait(row.phase, Requeue::Poll, Reason::MassDeletionGuardTripped);
     }
     Verdict::wait(Phase::Pending, Requeue::Now, reason)
-        .change_record(RecordChange::To(Tenure::Leaving))
+        .change_record(RecordChange::To(GenerationState::Leaving))
 }
 
 fn unknown(visibility: Visibility) -> TeardownStep {

@@ -1,6 +1,6 @@
 //! The answer of the rules for one cell of the table.
 
-use super::facts::Tenure;
+use super::facts::GenerationState;
 use super::phase::Phase;
 use super::reason::Reason;
 use crate::object::closed::closed_set;
@@ -44,7 +44,7 @@ closed_set! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordChange {
     /// It is from now on as said.
-    To(Tenure),
+    To(GenerationState),
     /// It ended; the next one begins fresh.
     Next,
 }

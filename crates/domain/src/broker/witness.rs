@@ -1,10 +1,10 @@
 //! How far an answer counts: shared by every life that looks at a world.
 
-use usher_kernel::{Answer, Book, Generation, Name, Sighting, Timestamp, Unknown};
+use usher_kernel::{Answer, Generation, Name, NameLedger, Sighting, Timestamp, Unknown};
 
 use super::facts::Anchor;
-use super::look::{Heard, Object};
 use super::render::anchor::is_anchor;
+use super::snapshot::{Object, Reading};
 use crate::object::authority::Authority;
 use crate::object::id::InstallationId;
 
@@ -13,7 +13,7 @@ pub(super) struct Shared<'a> {
     /// The name in each generation, the current one last.
     pub(super) names: Vec<Name>,
     /// What stands under it.
-    pub(super) heard: Heard<Option<&'a Object>>,
+    pub(super) reading: Reading<Option<&'a Object>>,
     /// Whether absence counts as the end of a name that was only intended.
     pub(super) settled: bool,
     /// Whether every generation counts, and not the current one alone.
@@ -36,7 +36,7 @@ pub(super) enum Claim {
 /// Who answered, and what is on record.
 #[derive(Clone, Copy)]
 pub(super) struct Witness<'a> {
-    pub(super) book: &'a Book,
+    pub(super) name_ledger: &'a NameLedger,
     pub(super) authority: Authority,
     /// Whether too much vanished at once to be believed.
     pub(super) held: bool,
@@ -46,8 +46,8 @@ pub(super) struct Witness<'a> {
 
 impl Object {
     /// Whether it carries the labels of this installation and life.
-    pub fn is_labelled(&self, installation: InstallationId, life: &str) -> bool {
-        self.life.as_deref() == Some(life)
+    pub fn is_labelled(&self, installation: InstallationId, record_id: &str) -> bool {
+        self.record_id.as_deref() == Some(record_id)
             && self.installation.as_deref() == Some(installation.to_string().as_str())
     }
 }
@@ -61,8 +61,8 @@ impl Witness<'_> {
     /// What the world said, as far as it counts. If it is not the pinned world, only an object on
     /// record does; if too much vanished at once, an object on record is not taken for gone.
     pub(super) fn sighting(&self, name: Name, answer: Answer) -> Sighting {
-        let recorded = self.book.latest(&name).and_then(|row| row.uid.as_ref());
-        let stands = self.book.seen(&name).is_some();
+        let recorded = self.name_ledger.latest(&name).and_then(|row| row.uid.as_ref());
+        let stands = self.name_ledger.seen(&name).is_some();
         let same = matches!(&answer, Answer::Present { uid, .. } if recorded == Some(uid));
         let unheard = matches!(&answer, Answer::Unknown(_));
         let answer = if unheard || same {
@@ -79,7 +79,7 @@ impl Witness<'_> {
 
     /// Whether this very object is on record as ours.
     pub(super) fn is_recorded(&self, name: &Name, object: &Object) -> bool {
-        self.book.seen(name).is_some_and(|row| row.uid.as_ref() == Some(&object.uid))
+        self.name_ledger.seen(name).is_some_and(|row| row.uid.as_ref() == Some(&object.uid))
     }
 
     /// The generation that an object under a shared name belongs to: the one that recorded this
@@ -105,7 +105,7 @@ impl Witness<'_> {
         let recorded = names.iter().find(|name| self.is_recorded(name, object));
         recorded.map(|name| name.generation).or_else(|| {
             let owner = object.owner.as_ref()?;
-            let owners = self.book.rows().iter().filter(|row| is_owner(&row.name));
+            let owners = self.name_ledger.rows().iter().filter(|row| is_owner(&row.name));
             let row = owners.rev().find(|row| row.uid.as_ref() == Some(owner))?;
             Some(row.name.generation)
         })
@@ -118,8 +118,8 @@ impl Witness<'_> {
         shared: Shared<'_>,
         owning: impl Fn(&[Name], &Object) -> Option<Generation>,
     ) -> (Claim, Vec<Sighting>) {
-        let Shared { names, heard, settled, showing_out } = shared;
-        let found = match heard {
+        let Shared { names, reading, settled, showing_out } = shared;
+        let found = match reading {
             Ok(found) => found,
             Err(why) => {
                 let told = names.last().map(|it| self.sighting(it.clone(), Answer::Unknown(why)));
@@ -168,12 +168,12 @@ impl Witness<'_> {
     pub(super) fn anchor(
         &self,
         name: Name,
-        heard: Heard<Option<&Object>>,
+        reading: Reading<Option<&Object>>,
         settled: bool,
         is_ours: impl Fn(&Object) -> bool,
     ) -> (Anchor, Sighting) {
-        let found = heard.ok().flatten();
-        let answer = match heard {
+        let found = reading.ok().flatten();
+        let answer = match reading {
             Err(why) => Answer::Unknown(why),
             Ok(None) => Answer::Absent { settled },
             Ok(Some(it)) => {

@@ -11,9 +11,9 @@ use uuid::Uuid;
 
 use super::aggregate::Resource;
 use super::effect::Effect;
-use super::look::{Heard, Peer, TokenState};
 use super::observe::Observed;
 use super::provider_config::{self, ProviderConfig, Verb};
+use super::snapshot::{Peer, Reading, TokenState};
 use crate::object::authority::{Authority, BoxFuture, Pin};
 use crate::object::enrolment::TokenText;
 use crate::object::id::TokenId;
@@ -205,7 +205,7 @@ pub struct Known {
     /// The tokens that were issued.
     pub tokens: BTreeMap<Generation, TokenState>,
     /// The peers that ever redeemed one.
-    pub peers: Heard<BTreeMap<Generation, Peer>>,
+    pub peers: Reading<BTreeMap<Generation, Peer>>,
     /// The tags of this moment.
     pub tags: BTreeMap<String, String>,
 }

@@ -37,8 +37,8 @@ pub fn abandon(
     let fields = resource.fields();
     let whose = (&fields.object, resource.binding(), fields.kind.as_str());
     let evidence = Evidence { ordered: Some(format!("{by}: {reason}")), ..Evidence::default() };
-    let orphan = OrphanRecord::new(whose, Outcome::Abandoned, &record.book, evidence, now);
-    let rows = record.book.abandon(by, reason, now);
+    let orphan = OrphanRecord::new(whose, Outcome::Abandoned, &record.name_ledger, evidence, now);
+    let rows = record.name_ledger.abandon(by, reason, now);
     Ok(Change { next: resource.abandoned(orphan, now), rows })
 }
 
@@ -46,7 +46,7 @@ pub fn abandon(
 mod tests {
     use super::*;
     use crate::direct::fixture::{NOW, identified, leaving, record, resource, seen};
-    use usher_kernel::{Book, Standing};
+    use usher_kernel::{NameLedger, Standing};
 
     // Requirement: I-26
     #[test]
@@ -55,7 +55,7 @@ mod tests {
         let row = seen(it.name_of(&identified("a")), "c-1");
         let change = abandon(&record(it, [row]), ("eve", "account closed"), NOW).unwrap();
         assert_eq!(change.rows[0].standing, Standing::Abandoned);
-        let after = Book::new(change.rows.clone());
+        let after = NameLedger::new(change.rows.clone());
         assert_eq!(change.next.ended(&after).unwrap().outcome(), Outcome::Abandoned);
         let orphan = change.next.fields().orphan.clone().unwrap();
         assert_eq!(orphan.names(), ["kv:clouds/main/projects/a/features/f/memberships/m"]);

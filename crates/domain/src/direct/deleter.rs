@@ -8,10 +8,10 @@
 use usher_kernel::{Row, Standing, Trouble, Uid};
 
 use super::identity::{BadIdentity, Identity};
-use super::look::{Container, Found, Heard};
 use super::model::Model;
 use super::ports::Client;
 use super::recorded::Recorded;
+use super::snapshot::{Container, Found, Reading};
 
 /// The deletion path of one kind.
 pub trait Deleter: Sized {
@@ -22,7 +22,7 @@ pub trait Deleter: Sized {
     fn from_identity(identity: Self::Identity) -> Self;
 
     /// Asks what stands under the identity.
-    fn find(&self, client: &impl Client) -> impl Future<Output = Heard<Option<Found>>>;
+    fn find(&self, client: &impl Client) -> impl Future<Output = Reading<Option<Found>>>;
 
     /// Asks whether the container stands in which the object would be; asked after a refusal.
     fn probe(&self, client: &impl Client) -> impl Future<Output = Container>;

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use serde_json::Value;
 use usher_kernel::{
-    Book, Evidence, Generation, Name, Record, Row, Standing, Timestamp, Trouble, Uid, Version,
+    Evidence, Generation, Name, NameLedger, Record, Row, Standing, Timestamp, Trouble, Uid, Version,
 };
 use uuid::Uuid;
 
@@ -18,12 +18,12 @@ use super::facts::{
     Operation, Policy, Quiet, Refs, RowFacts, Search, Stamp,
 };
 use super::identity::{BadIdentity, Identified, Identity, IdentityText};
-use super::look::{Asked, Container, Found, Heard, Look, Object};
 use super::mark::{Binding, Mark, RequestId};
 use super::model::Model;
 use super::phase::Phase;
 use super::ports::{Call, Client, Method, Reader, Reply};
 use super::reference::{BadReference, Bearing, Declared, Named, Read, Reference, Resolved, Target};
+use super::snapshot::{Asked, Container, Found, Object, Reading, Snapshot};
 use crate::object::authority::Authority;
 use crate::object::id::InstallationId;
 use crate::object::kv::KvCoordinates;
@@ -143,9 +143,9 @@ impl Deleter for MembershipDeleter {
         Self(identity)
     }
 
-    async fn find(&self, client: &impl Client) -> Heard<Option<Found>> {
+    async fn find(&self, client: &impl Client) -> Reading<Option<Found>> {
         let reply = client.send(&call(Method::Get, self.0.format().as_str(), None)).await;
-        Ok(reply.heard()?.map(|body| Found {
+        Ok(reply.reading()?.map(|body| Found {
             uid: Uid::new(body.as_str().unwrap_or_default()),
             etag: None,
             mark: None,
@@ -156,7 +156,7 @@ impl Deleter for MembershipDeleter {
 
     async fn probe(&self, client: &impl Client) -> Container {
         let path = format!("projects/{}", self.0.project);
-        match client.send(&call(Method::Get, &path, None)).await.heard() {
+        match client.send(&call(Method::Get, &path, None)).await.reading() {
             Ok(Some(_)) => Container::Standing,
             Ok(None) => Container::Gone,
             Err(_) => Container::Unknown,
@@ -165,7 +165,7 @@ impl Deleter for MembershipDeleter {
 
     async fn delete(&self, client: &impl Client, at: &Precondition) -> Result<(), Trouble> {
         let call = call(Method::Delete, self.0.format().as_str(), at.etag());
-        match client.send(&call).await.heard() {
+        match client.send(&call).await.reading() {
             Ok(_) => Ok(()),
             Err(_) => Err(Trouble::unavailable("the cloud".to_owned())),
         }
@@ -319,7 +319,7 @@ pub(super) fn leaving(bend: impl FnOnce(&mut Fields)) -> Resource {
 }
 
 pub(super) fn record(state: Resource, rows: impl IntoIterator<Item = Row>) -> Record<Resource> {
-    Record { version: Version(1), state, book: Book::new(rows) }
+    Record { version: Version(1), state, name_ledger: NameLedger::new(rows) }
 }
 
 fn row(name: Name, standing: Standing, uid: Option<&str>) -> Row {
@@ -369,13 +369,13 @@ pub(super) fn found(uid: &str) -> Found {
 }
 
 /// The cloud's answer about the membership in project `a`.
-pub(super) fn asked(found: Heard<Option<Found>>) -> Asked {
+pub(super) fn asked(found: Reading<Option<Found>>) -> Asked {
     Asked { identified: identified("a"), found, container: None }
 }
 
 /// A look at an object that is wanted, whose references resolve and whose name is free.
-pub(super) fn look() -> Look {
-    Look {
+pub(super) fn snapshot() -> Snapshot {
+    Snapshot {
         by: "cloud".to_owned(),
         at: NOW,
         heard_until: None,

@@ -13,10 +13,10 @@
 
 use super::aggregate::Resource;
 use super::identity::{Identified, Identity};
-use super::look::Object;
 use super::model::Model;
 use super::recorded::{Recorded, Unbound};
 use super::reference::{Resolved, Unresolved};
+use super::snapshot::Object;
 use crate::object::kv::KvCoordinates;
 use crate::object::offender::shortened;
 

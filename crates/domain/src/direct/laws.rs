@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::sample::select;
 use usher_kernel::{
-    Book, Decision, Lifecycle, Observation, Record, Row, Standing, Timestamp, Uid, Unknown,
+    Decision, Lifecycle, NameLedger, Observation, Record, Row, Standing, Timestamp, Uid, Unknown,
     Version, Wake,
 };
 
@@ -15,16 +15,16 @@ use super::event::Event;
 use super::facts::Cloud;
 use super::fixture::{NOW, START, binding, credential, fields, found, identified, object};
 use super::identity::Identified;
-use super::life::Direct;
-use super::look::{Asked, Container, Found, Heard, Look, Object, Silence};
 use super::mark::{Binding, Mark, RequestId};
 use super::observe::fold;
 use super::operation::{Operation, Progress};
 use super::orphan::{Evidence, OrphanRecord};
 use super::phase::Phase;
 use super::proof::Outcome;
+use super::reconciler::Direct;
 use super::recorded::{self, Recorded};
 use super::reference::Unresolved;
+use super::snapshot::{Asked, Container, Found, Object, ReadError, Reading, Snapshot};
 use crate::object::authority::Authority;
 use crate::object::name::FINALIZER_DIRECT;
 
@@ -34,11 +34,11 @@ fn any_identified() -> impl Strategy<Value = Identified> {
     select(vec!["a", "a", "b"]).prop_map(identified)
 }
 
-fn any_heard<T: Clone + std::fmt::Debug>(
+fn any_reading<T: Clone + std::fmt::Debug>(
     value: impl Strategy<Value = T>,
-) -> impl Strategy<Value = Heard<T>> {
-    let throttled = Silence::Throttled { retry_after: Some(Duration::from_secs(7)) };
-    let silence = select(vec![Silence::Refused, throttled, Silence::Unavailable]);
+) -> impl Strategy<Value = Reading<T>> {
+    let throttled = ReadError::Throttled { retry_after: Some(Duration::from_secs(7)) };
+    let silence = select(vec![ReadError::Refused, throttled, ReadError::Unavailable]);
     prop_oneof![4 => value.prop_map(Ok), 1 => silence.prop_map(Err)]
 }
 
@@ -92,14 +92,14 @@ fn any_authority() -> impl Strategy<Value = Authority> {
 
 fn any_asked() -> impl Strategy<Value = Option<Asked>> {
     let container = vec![None, Some(Container::Gone), Some(Container::Standing)];
-    let asked = (any_identified(), any_heard(prop::option::of(any_found())), select(container));
+    let asked = (any_identified(), any_reading(prop::option::of(any_found())), select(container));
     prop::option::weighted(
         0.9,
         asked.prop_map(|(identified, found, container)| Asked { identified, found, container }),
     )
 }
 
-fn any_look() -> impl Strategy<Value = Look> {
+fn any_snapshot() -> impl Strategy<Value = Snapshot> {
     let object = prop_oneof![
         6 => any_object().prop_map(|it| Ok(Some(it))),
         1 => Just(Ok(None)),
@@ -111,17 +111,17 @@ fn any_look() -> impl Strategy<Value = Look> {
     let operation = select(Progress::ALL.to_vec())
         .prop_map(|progress| Operation { name: "op".to_owned(), progress });
     let rail = || prop::bool::weighted(0.1);
-    let search = any_heard(prop::collection::vec((any_identified(), any_found()), 0..3));
+    let search = any_reading(prop::collection::vec((any_identified(), any_found()), 0..3));
     (
         (object, any_authority(), any_authority(), (rail(), rail())),
         (prop::option::weighted(0.8, spec), prop::option::weighted(0.8, config)),
-        any_heard(prop::collection::vec(operation, 0..2)),
+        any_reading(prop::collection::vec(operation, 0..2)),
         (any_asked(), prop::option::of(search)),
         prop::option::of(select(vec![START, NOW])),
     )
         .prop_map(|(outside, references, operations, cloud, heard_until)| {
             let (object, cluster, authority, (cluster_rail_tripped, rail_tripped)) = outside;
-            Look {
+            Snapshot {
                 by: "cloud".to_owned(),
                 at: NOW,
                 heard_until,
@@ -157,7 +157,13 @@ fn any_fields() -> impl Strategy<Value = Fields> {
             let start = fields();
             let orphan = outcome.filter(|it| it.needs_record()).map(|outcome| {
                 let whose = (&start.object, binding(), start.kind.as_str());
-                OrphanRecord::new(whose, outcome, &Book::default(), Evidence::default(), START)
+                OrphanRecord::new(
+                    whose,
+                    outcome,
+                    &NameLedger::default(),
+                    Evidence::default(),
+                    START,
+                )
             });
             Fields {
                 phase,
@@ -187,14 +193,18 @@ fn any_record() -> impl Strategy<Value = Record<Resource>> {
             row.uid = seen.then(|| Uid::new("c-1"));
             row
         };
-        let book = Book::new(state.identity().map(row));
-        Record { version: Version(1), state, book }
+        let name_ledger = NameLedger::new(state.identity().map(row));
+        Record { version: Version(1), state, name_ledger }
     })
 }
 
-fn decide(record: &Record<Resource>, look: &Look) -> Decision<Direct> {
-    let seen = fold(&record.state, &record.book, look);
-    assert_eq!(seen, fold(&record.state, &record.book, look), "the same look, the same facts");
+fn decide(record: &Record<Resource>, snapshot: &Snapshot) -> Decision<Direct> {
+    let seen = fold(&record.state, &record.name_ledger, snapshot);
+    assert_eq!(
+        seen,
+        fold(&record.state, &record.name_ledger, snapshot),
+        "the same look, the same facts"
+    );
     Direct::default().decide(record, &seen, NOW)
 }
 
@@ -202,9 +212,9 @@ proptest! {
     #[test]
     fn the_same_record_and_look_give_the_same_decision(
         record in any_record(),
-        look in any_look(),
+        snapshot in any_snapshot(),
     ) {
-        let (one, other) = (decide(&record, &look), decide(&record, &look));
+        let (one, other) = (decide(&record, &snapshot), decide(&record, &snapshot));
         prop_assert_eq!(one.next, other.next);
         prop_assert_eq!((one.rows, one.effect, one.wake), (other.rows, other.effect, other.wake));
         prop_assert_eq!((one.event, one.reason), (other.event, other.reason));
@@ -212,8 +222,8 @@ proptest! {
 
     // Requirement: I-32
     #[test]
-    fn a_decision_keeps_the_promises_of_the_row(record in any_record(), look in any_look()) {
-        let Decision { next, effect, event, wake, .. } = decide(&record, &look);
+    fn a_decision_keeps_the_promises_of_the_row(record in any_record(), snapshot in any_snapshot()) {
+        let Decision { next, effect, event, wake, .. } = decide(&record, &snapshot);
         let (before, after) = (record.state.fields(), next.fields());
         prop_assert!(Resource::hydrate(after.clone()).is_ok(), "{after:?}");
         prop_assert!(effect.is_none() || event.is_none());
@@ -229,10 +239,10 @@ proptest! {
     }
 
     #[test]
-    fn no_name_is_gone_without_an_answer(record in any_record(), look in any_look()) {
-        let cloud = fold(&record.state, &record.book, &look).facts.cloud;
-        for row in decide(&record, &look).rows {
-            let known = record.book.latest(&row.name).map(|it| it.standing);
+    fn no_name_is_gone_without_an_answer(record in any_record(), snapshot in any_snapshot()) {
+        let cloud = fold(&record.state, &record.name_ledger, &snapshot).facts.cloud;
+        for row in decide(&record, &snapshot).rows {
+            let known = record.name_ledger.latest(&row.name).map(|it| it.standing);
             if row.standing == Standing::Gone && known.is_some_and(|it| it != Standing::Gone) {
                 let answered = [
                     Cloud::Absent,
@@ -241,7 +251,7 @@ proptest! {
                     Cloud::Unrecorded,
                 ];
                 prop_assert!(answered.contains(&cloud), "{row:?} on {cloud:?}");
-                prop_assert_eq!(look.authority, Authority::Pinned);
+                prop_assert_eq!(snapshot.authority, Authority::Pinned);
             }
         }
     }
@@ -250,10 +260,10 @@ proptest! {
     #[test]
     fn only_what_is_on_record_as_ours_is_changed_or_deleted(
         record in any_record(),
-        look in any_look(),
+        snapshot in any_snapshot(),
     ) {
-        let Decision { rows, effect, next, .. } = decide(&record, &look);
-        let after = record.book.with(&rows);
+        let Decision { rows, effect, next, .. } = decide(&record, &snapshot);
+        let after = record.name_ledger.with(&rows);
         let taken = match &effect {
             Some(Effect::Update { identified, at } | Effect::Delete { identified, at }) => {
                 Some((identified, at))
@@ -263,7 +273,7 @@ proptest! {
         if let Some((identified, at)) = taken {
             let row = after.seen(&next.name_of(identified));
             prop_assert_eq!(row.and_then(|it| it.uid.as_ref()), Some(at.uid()));
-            let found = look.cloud.and_then(|it| it.found.ok()).flatten();
+            let found = snapshot.cloud.and_then(|it| it.found.ok()).flatten();
             prop_assert_eq!(found.map(|it| it.uid), Some(at.uid().clone()));
         }
     }
@@ -272,13 +282,13 @@ proptest! {
     #[test]
     fn nothing_comes_on_record_as_ours_without_our_mark(
         record in any_record(),
-        look in any_look(),
+        snapshot in any_snapshot(),
     ) {
-        let known = |row: &Row| record.book.rows().iter().any(|it| it.uid == row.uid);
-        let found = look.cloud.iter().flat_map(|it| it.found.iter().flatten());
-        let searched = look.search.iter().flatten().flatten().map(|it| &it.1);
+        let known = |row: &Row| record.name_ledger.rows().iter().any(|it| it.uid == row.uid);
+        let found = snapshot.cloud.iter().flat_map(|it| it.found.iter().flatten());
+        let searched = snapshot.search.iter().flatten().flatten().map(|it| &it.1);
         let found: Vec<&Found> = found.chain(searched).collect();
-        for row in decide(&record, &look).rows {
+        for row in decide(&record, &snapshot).rows {
             if row.standing == Standing::Seen && !known(&row) {
                 let same = found.iter().filter(|it| row.uid.as_ref() == Some(&it.uid));
                 let mut marks = same.filter_map(|it| it.mark.as_ref());
@@ -291,17 +301,17 @@ proptest! {
     #[test]
     fn a_create_has_its_name_on_record_and_on_the_object(
         record in any_record(),
-        look in any_look(),
+        snapshot in any_snapshot(),
     ) {
-        if let Some(Effect::Create { identified, mark }) = decide(&record, &look).effect {
+        if let Some(Effect::Create { identified, mark }) = decide(&record, &snapshot).effect {
             let before = record.state.name_of(&identified);
-            let stamp = look.object.unwrap().unwrap().stamp.unwrap();
+            let stamp = snapshot.object.unwrap().unwrap().stamp.unwrap();
             let stamped = Recorded::read(&stamp, &mark.owner).unwrap();
             prop_assert_eq!(stamped.identified(), &identified);
             let standing = recorded::Standing::Intended { request: mark.request };
             prop_assert_eq!(stamped.standing(), &standing);
             // The name was free again, or it was on record before this look.
-            let known = record.book.latest(&before).map(|it| it.standing);
+            let known = record.name_ledger.latest(&before).map(|it| it.standing);
             let open = [Some(Standing::Intended), Some(Standing::Foreign), None];
             prop_assert!(open.contains(&known), "{known:?}");
         }
@@ -311,11 +321,11 @@ proptest! {
     #[test]
     fn the_finalizer_goes_only_with_the_end_that_the_row_keeps(
         record in any_record(),
-        look in any_look(),
+        snapshot in any_snapshot(),
     ) {
-        let Decision { effect, next, .. } = decide(&record, &look);
+        let Decision { effect, next, .. } = decide(&record, &snapshot);
         if let Some(Effect::RemoveFinalizer { ended, .. }) = effect {
-            prop_assert_eq!(Some(ended.clone()), record.state.ended(&record.book));
+            prop_assert_eq!(Some(ended.clone()), record.state.ended(&record.name_ledger));
             prop_assert_eq!(next.fields().outcome, Some(ended.outcome()));
         }
     }
@@ -324,12 +334,12 @@ proptest! {
     #[test]
     fn nothing_is_let_go_for_an_absence_that_does_not_count(
         record in any_record(),
-        look in any_look(),
+        snapshot in any_snapshot(),
     ) {
-        let untold = look.cluster_rail_tripped || look.cluster == Authority::Replaced;
-        let absent = matches!(look.object, Ok(None));
+        let untold = snapshot.cluster_rail_tripped || snapshot.cluster == Authority::Replaced;
+        let absent = matches!(snapshot.object, Ok(None));
         if untold && absent && record.state.phase() != Phase::Deleted {
-            let Decision { next, effect, .. } = decide(&record, &look);
+            let Decision { next, effect, .. } = decide(&record, &snapshot);
             prop_assert_eq!(next.phase(), record.state.phase());
             prop_assert_eq!(next.is_ended(), record.state.is_ended());
             prop_assert!(effect.is_none(), "{effect:?}");
@@ -338,9 +348,9 @@ proptest! {
 
     // Requirement: I-10
     #[test]
-    fn an_end_leaves_no_open_name_behind(record in any_record(), look in any_look()) {
-        let Decision { rows, next, .. } = decide(&record, &look);
-        let after = record.book.with(&rows);
+    fn an_end_leaves_no_open_name_behind(record in any_record(), snapshot in any_snapshot()) {
+        let Decision { rows, next, .. } = decide(&record, &snapshot);
+        let after = record.name_ledger.with(&rows);
         let ended = !record.state.is_ended() && next.is_ended();
         prop_assert!(!ended || after.is_settled());
         prop_assert_eq!(ended && next.ended(&after).is_none(), false);
@@ -348,14 +358,14 @@ proptest! {
 
     // Requirement: I-4
     #[test]
-    fn a_copy_touches_nothing_but_its_own_finalizer(record in any_record(), look in any_look()) {
-        let stamps = look.object.iter().flatten().flat_map(|it| [&it.stamp, &it.status]);
+    fn a_copy_touches_nothing_but_its_own_finalizer(record in any_record(), snapshot in any_snapshot()) {
+        let stamps = snapshot.object.iter().flatten().flat_map(|it| [&it.stamp, &it.status]);
         let texts: Vec<&String> = stamps.flatten().collect();
         let read = |it: &&String| Recorded::read(it, &binding());
         let foreign = |it: &&String| matches!(read(it), Err(recorded::Unbound::Foreign { .. }));
         let copy = texts.iter().any(foreign) && !texts.iter().any(|it| read(it).is_ok());
-        if copy && record.book.rows().is_empty() {
-            let effect = decide(&record, &look).effect;
+        if copy && record.name_ledger.rows().is_empty() {
+            let effect = decide(&record, &snapshot).effect;
             let own = matches!(effect, None | Some(Effect::RemoveFinalizer { .. }));
             prop_assert!(own, "{effect:?}");
         }
@@ -364,12 +374,12 @@ proptest! {
     #[test]
     fn a_world_that_stands_still_is_on_record_after_one_look(
         record in any_record(),
-        look in any_look(),
+        snapshot in any_snapshot(),
     ) {
-        let seen = fold(&record.state, &record.book, &look);
-        let (book, _) = seen.absorbed(&record.book);
+        let seen = fold(&record.state, &record.name_ledger, &snapshot);
+        let (name_ledger, _) = seen.absorbed(&record.name_ledger);
         let state = record.state.identified(seen.found.clone());
-        let again = fold(&state, &book, &look);
-        prop_assert_eq!(again.absorbed(&book).0, book);
+        let again = fold(&state, &name_ledger, &snapshot);
+        prop_assert_eq!(again.absorbed(&name_ledger).0, name_ledger);
     }
 }

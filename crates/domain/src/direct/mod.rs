@@ -1,7 +1,7 @@
 //! Direct resources: one Kubernetes object, one cloud object, and a deletion that needs no parent.
 //!
 //! Read in this order: [`aggregate`] (the row), [`facts`] (what may be branched on), [`reconcile`]
-//! (what happens next and why), [`look`] and [`observe`] (how answers become facts), [`life`] (the
+//! (what happens next and why), [`snapshot`] and [`observe`] (how answers become facts), [`life`] (the
 //! kernel's view of all that), [`accept`] and [`command`] (what enters and what a person can ask
 //! for). Then what is special here: [`identity`] and [`recorded`] (what is known of the cloud
 //! object, and where it is kept), [`ladder`] (where an identity is found when the record is lost),
@@ -26,8 +26,6 @@ pub mod event;
 pub mod facts;
 pub mod identity;
 pub mod ladder;
-pub mod life;
-pub mod look;
 pub mod mark;
 pub mod model;
 pub mod observe;
@@ -39,9 +37,11 @@ pub mod ports;
 pub mod proof;
 pub mod reason;
 pub mod reconcile;
+pub mod reconciler;
 pub mod recorded;
 pub mod reference;
 pub mod refusal;
+pub mod snapshot;
 pub mod verdict;
 
 #[cfg(test)]

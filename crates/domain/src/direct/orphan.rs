@@ -1,7 +1,7 @@
 //! What is written down when a direct resource is let go although its cloud object may stand.
 
 use serde::{Deserialize, Serialize};
-use usher_kernel::{Book, Timestamp};
+use usher_kernel::{NameLedger, Timestamp};
 
 use super::aggregate::ObjectKey;
 use super::mark::Binding;
@@ -45,11 +45,12 @@ impl OrphanRecord {
     pub(super) fn new(
         (object, binding, kind): (&ObjectKey, Binding, &str),
         outcome: Outcome,
-        book: &Book,
+        name_ledger: &NameLedger,
         evidence: Evidence,
         at: Timestamp,
     ) -> Self {
-        let names = book.rows().iter().map(|it| format!("{}/{}", it.name.place, it.name.name));
+        let names =
+            name_ledger.rows().iter().map(|it| format!("{}/{}", it.name.place, it.name.name));
         Self {
             object: object.clone(),
             binding,

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::look::{Heard, Silence};
 use super::reference::{Named, Read, Target};
+use super::snapshot::{ReadError, Reading};
 use crate::object::closed::closed_set;
 
 /// Live reads of referents.
@@ -69,16 +69,16 @@ pub enum Reply {
 impl Reply {
     /// What a read says: something, nothing, or why it says neither. Only 404 says nothing is
     /// there, and whether that counts is judged by who answered.
-    pub fn heard(&self) -> Heard<Option<&Value>> {
+    pub fn reading(&self) -> Reading<Option<&Value>> {
         let Self::Answered { status, retry_after, body } = self else {
-            return Err(Silence::Unavailable);
+            return Err(ReadError::Unavailable);
         };
         match status {
             200..=299 => Ok(Some(body)),
             404 => Ok(None),
-            400 | 401 | 403 => Err(Silence::Refused),
-            429 => Err(Silence::Throttled { retry_after: *retry_after }),
-            _ => Err(Silence::Unavailable),
+            400 | 401 | 403 => Err(ReadError::Refused),
+            429 => Err(ReadError::Throttled { retry_after: *retry_after }),
+            _ => Err(ReadError::Unavailable),
         }
     }
 }
@@ -96,12 +96,12 @@ mod tests {
             let expected = match status {
                 200..=299 => Ok(Some(&Value::Null)),
                 404 => Ok(None),
-                400 | 401 | 403 => Err(Silence::Refused),
-                429 => Err(Silence::Throttled { retry_after: wait }),
-                _ => Err(Silence::Unavailable),
+                400 | 401 | 403 => Err(ReadError::Refused),
+                429 => Err(ReadError::Throttled { retry_after: wait }),
+                _ => Err(ReadError::Unavailable),
             };
-            assert_eq!(reply.heard(), expected, "{status}");
+            assert_eq!(reply.reading(), expected, "{status}");
         }
-        assert_eq!(Reply::Silent.heard(), Err(Silence::Unavailable));
+        assert_eq!(Reply::Silent.reading(), Err(ReadError::Unavailable));
     }
 }

@@ -12,11 +12,11 @@ use super::effect::{Effect, Verb};
 use super::event::Event;
 use super::facts::Order;
 use super::issue::{Issuer, Token};
-use super::life::Life;
-use super::look::{Listing, Look, Source};
 use super::observe::fold;
 use super::phase::Phase;
-use usher_kernel::{Book, Decision, Lifecycle, Record, Timestamp, Version};
+use super::reconciler::MachineReconciler;
+use super::snapshot::{Listing, Snapshot, Source};
+use usher_kernel::{Decision, Lifecycle, NameLedger, Record, Timestamp, Version};
 
 const NOW: Timestamp = Timestamp::from_millis(60_000);
 
@@ -146,21 +146,21 @@ impl Shard {
     }
 
     /// A look by an answer that waits, or by asking.
-    fn look(&mut self) -> Look {
+    fn snapshot(&mut self) -> Snapshot {
         let stamp = self.issuer.stamp_for(self.row.fields().token);
         match self.mail.take() {
-            Some((token, report)) => self.look_of(Source::Acknowledgement, token, report),
-            None => self.look_of(Source::Get, stamp, self.provider.show()),
+            Some((token, report)) => self.snapshot_of(Source::Acknowledgement, token, report),
+            None => self.snapshot_of(Source::Get, stamp, self.provider.show()),
         }
     }
 
-    fn look_of(&mut self, source: Source, stamp: Token, report: Report) -> Look {
-        Look {
+    fn snapshot_of(&mut self, source: Source, stamp: Token, report: Report) -> Snapshot {
+        Snapshot {
             by: "p".to_owned(),
             at: NOW,
             source,
             stamp,
-            heard: Ok(Some(Ok(report))),
+            reading: Ok(Some(Ok(report))),
             listing: Listing::Lacks,
             paused: false,
             superseded: false,
@@ -168,16 +168,16 @@ impl Shard {
         }
     }
 
-    fn decide(&self, look: &Look) -> Decision<Life> {
-        let book = Book::new([self.row.intended(NOW)]);
-        let record = Record { version: Version(1), state: self.row.clone(), book };
-        Life::default().decide(&record, &fold(&self.row, look), NOW)
+    fn decide(&self, snapshot: &Snapshot) -> Decision<MachineReconciler> {
+        let name_ledger = NameLedger::new([self.row.intended(NOW)]);
+        let record = Record { version: Version(1), state: self.row.clone(), name_ledger };
+        MachineReconciler::default().decide(&record, &fold(&self.row, snapshot), NOW)
     }
 
-    fn commit(&mut self, look: &Look, decision: Decision<Life>) {
+    fn commit(&mut self, snapshot: &Snapshot, decision: Decision<MachineReconciler>) {
         let fields = decision.next.fields();
-        if fields.token != look.fresh || fields.order != Order::Recorded {
-            self.issuer.settle(look.fresh);
+        if fields.token != snapshot.fresh || fields.order != Order::Recorded {
+            self.issuer.settle(snapshot.fresh);
         }
         self.events.extend(decision.event);
         self.row = decision.next;
@@ -185,13 +185,13 @@ impl Shard {
 
     /// One step; the answer to its verb is kept for the next look.
     fn step(&mut self) {
-        let look = self.look();
-        let decision = self.decide(&look);
+        let snapshot = self.snapshot();
+        let decision = self.decide(&snapshot);
         if let Some(effect) = &decision.effect {
             self.mail = self.provider.receive(effect).map(|report| (effect.token, report));
             self.issuer.settle(effect.token);
         }
-        self.commit(&look, decision);
+        self.commit(&snapshot, decision);
     }
 
     /// Steps until the row stands in this phase.
@@ -219,8 +219,8 @@ fn live(mode: Mode, edge: usize, mishap: Mishap) -> Result<(), String> {
     let stale = (shard.issuer.stamp(), shard.provider.show());
     if mishap == Mishap::Restart {
         // The worker dies after the verb and before the commit; a new epoch takes over.
-        let look = shard.look();
-        let effect = shard.decide(&look).effect.ok_or("no verb")?;
+        let snapshot = shard.snapshot();
+        let effect = shard.decide(&snapshot).effect.ok_or("no verb")?;
         shard.provider.receive(&effect);
         shard.issuer = Issuer::new(2);
         shard.mail = None;
@@ -232,12 +232,12 @@ fn live(mode: Mode, edge: usize, mishap: Mishap) -> Result<(), String> {
     }
     if mishap == Mishap::StaleList {
         let before = shard.row.clone();
-        let look = shard.look_of(Source::List, stale.0, stale.1);
-        let decision = shard.decide(&look);
+        let snapshot = shard.snapshot_of(Source::List, stale.0, stale.1);
+        let decision = shard.decide(&snapshot);
         if decision.next != before || decision.effect.is_some() {
             return Err("a stale list was believed".to_owned());
         }
-        shard.issuer.settle(look.fresh);
+        shard.issuer.settle(snapshot.fresh);
     }
     if mode == Mode::Staged && mishap == Mishap::Nothing {
         shard.step();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use usher_kernel::{Book, Record, Timestamp, Version};
+use usher_kernel::{NameLedger, Record, Timestamp, Version};
 use uuid::Uuid;
 
 use super::accept::{Raw, Report};
@@ -11,9 +11,9 @@ use super::binding::{Assignment, Binding};
 use super::facts::Order;
 use super::ident::{ClusterId, MachineId, ShardId};
 use super::issue::Token;
-use super::look::{Listing, Look, Source};
 use super::money::Penalty;
 use super::phase::Phase;
+use super::snapshot::{Listing, Snapshot, Source};
 use crate::object::id::ResourceId;
 
 /// When everything was found.
@@ -144,18 +144,18 @@ pub(super) fn wanted(phase: Phase, target: Target) -> Machine {
 }
 
 pub(super) fn record(state: Machine) -> Record<Machine> {
-    let book = Book::new([state.intended(START)]);
-    Record { version: Version(1), state, book }
+    let name_ledger = NameLedger::new([state.intended(START)]);
+    Record { version: Version(1), state, name_ledger }
 }
 
 /// A clear look at this machine alone, no older than its last order.
-pub(super) fn look(heard: Option<Report>) -> Look {
-    Look {
+pub(super) fn snapshot(reading: Option<Report>) -> Snapshot {
+    Snapshot {
         by: "p".to_owned(),
         at: NOW,
         source: Source::Get,
         stamp: LAST,
-        heard: Ok(heard.map(Ok)),
+        reading: Ok(reading.map(Ok)),
         listing: Listing::Lacks,
         paused: false,
         superseded: false,

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use proptest::sample::select;
-use usher_kernel::{Book, Decision, Lifecycle, Record, Timestamp, Unknown, Version};
+use usher_kernel::{Decision, Lifecycle, NameLedger, Record, Timestamp, Unknown, Version};
 
 use super::accept::{Raw, Report};
 use super::aggregate::{Machine, State, Target, Wanted};
@@ -11,11 +11,11 @@ use super::event::EventType;
 use super::facts::Order;
 use super::fixture::{FRESH, LAST, NOW, START, binding, dispute, host, raw, resource, state};
 use super::issue::Token;
-use super::life::Life;
-use super::look::{Listing, Look, Source};
 use super::observe::fold;
 use super::phase::Phase;
+use super::reconciler::MachineReconciler;
 use super::refusal::Refusal;
+use super::snapshot::{Listing, Snapshot, Source};
 
 fn any_target() -> impl Strategy<Value = Target> {
     let bind = select(vec!["a", "b"]).prop_map(|it| Target::Bind(binding(it)));
@@ -68,10 +68,10 @@ fn any_report() -> impl Strategy<Value = Report> {
     })
 }
 
-fn any_look() -> impl Strategy<Value = Look> {
+fn any_snapshot() -> impl Strategy<Value = Snapshot> {
     let refused = Refusal::Quantity { text: "x".to_owned() };
     let other = Report::read(&Raw { id: "m2".to_owned(), ..raw(Phase::Idle) }).unwrap();
-    let heard = prop_oneof![
+    let reading = prop_oneof![
         12 => any_report().prop_map(|it| Ok(Some(Ok(it)))),
         2 => Just(Ok(None)),
         1 => Just(Ok(Some(Err(refused)))),
@@ -83,13 +83,13 @@ fn any_look() -> impl Strategy<Value = Look> {
     let stamp = select(vec![early, LAST, LAST, LAST, FRESH]);
     let listing = select(vec![Listing::Lacks, Listing::Lacks, Listing::Names, Listing::Distrusted]);
     let rare = || prop::bool::weighted(0.1);
-    (heard, source, stamp, (listing, rare(), rare()), select(vec![LAST, FRESH])).prop_map(
-        |(heard, source, stamp, (listing, paused, superseded), fresh)| Look {
+    (reading, source, stamp, (listing, rare(), rare()), select(vec![LAST, FRESH])).prop_map(
+        |(reading, source, stamp, (listing, paused, superseded), fresh)| Snapshot {
             by: "p".to_owned(),
             at: NOW,
             source,
             stamp,
-            heard,
+            reading,
             listing,
             paused,
             superseded,
@@ -98,25 +98,25 @@ fn any_look() -> impl Strategy<Value = Look> {
     )
 }
 
-fn decide(machine: &Machine, look: &Look) -> Decision<Life> {
-    let book = Book::new([machine.intended(START)]);
-    let record = Record { version: Version(1), state: machine.clone(), book };
-    Life::default().decide(&record, &fold(machine, look), NOW)
+fn decide(machine: &Machine, snapshot: &Snapshot) -> Decision<MachineReconciler> {
+    let name_ledger = NameLedger::new([machine.intended(START)]);
+    let record = Record { version: Version(1), state: machine.clone(), name_ledger };
+    MachineReconciler::default().decide(&record, &fold(machine, snapshot), NOW)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn the_same_record_and_look_give_the_same_decision(it in any_machine(), look in any_look()) {
-        let (one, other) = (decide(&it, &look), decide(&it, &look));
+    fn the_same_record_and_look_give_the_same_decision(it in any_machine(), snapshot in any_snapshot()) {
+        let (one, other) = (decide(&it, &snapshot), decide(&it, &snapshot));
         prop_assert_eq!((one.next, one.effect, one.event), (other.next, other.effect, other.event));
     }
 
     // Requirement: F-41
     #[test]
-    fn a_decision_leaves_a_row_that_may_be_stored(it in any_machine(), look in any_look()) {
-        let decision = decide(&it, &look);
+    fn a_decision_leaves_a_row_that_may_be_stored(it in any_machine(), snapshot in any_snapshot()) {
+        let decision = decide(&it, &snapshot);
         let next = decision.next;
         prop_assert!(decision.effect.is_none() || decision.event.is_none());
         prop_assert_eq!(Machine::hydrate(next.fields().clone()), Ok(next.clone()));
@@ -129,8 +129,8 @@ proptest! {
 
     // Requirement: F-35
     #[test]
-    fn every_crossing_is_told_once_and_nothing_else_is(it in any_machine(), look in any_look()) {
-        let decision = decide(&it, &look);
+    fn every_crossing_is_told_once_and_nothing_else_is(it in any_machine(), snapshot in any_snapshot()) {
+        let decision = decide(&it, &snapshot);
         let moved = decision.next.phase() != it.phase();
         let disputed = decision.next.fields().disputed.is_some() != it.fields().disputed.is_some();
         let told = decision.event.as_ref().map(|event| event.kind);
@@ -147,11 +147,11 @@ proptest! {
 
     // Requirement: F-7
     #[test]
-    fn a_verb_carries_a_token_that_was_recorded_before(it in any_machine(), look in any_look()) {
-        if let Some(Effect { machine, token, verb }) = decide(&it, &look).effect {
+    fn a_verb_carries_a_token_that_was_recorded_before(it in any_machine(), snapshot in any_snapshot()) {
+        if let Some(Effect { machine, token, verb }) = decide(&it, &snapshot).effect {
             prop_assert_eq!(&machine, it.id());
             prop_assert_eq!((token, it.fields().order), (it.fields().token, Order::Recorded));
-            let shown = look.heard.ok().flatten().and_then(Result::ok).map(|it| it.phase());
+            let shown = snapshot.reading.ok().flatten().and_then(Result::ok).map(|it| it.phase());
             if let (Verb::Configure { cluster, .. }, Some(Phase::Idle)) = (verb, shown) {
                 prop_assert_eq!(Some(&cluster), it.wanted().cluster(), "none is bound unwanted");
             }
@@ -160,11 +160,11 @@ proptest! {
 
     // Requirement: F-4
     #[test]
-    fn a_binding_ends_only_where_the_provider_shows_none(it in any_machine(), look in any_look()) {
-        let next = decide(&it, &look).next;
+    fn a_binding_ends_only_where_the_provider_shows_none(it in any_machine(), snapshot in any_snapshot()) {
+        let next = decide(&it, &snapshot).next;
         let lost = it.state().binding().is_some() && next.state().binding().is_none();
         if lost {
-            let shown = look.heard.as_ref().ok().and_then(|it| it.as_ref()?.as_ref().ok());
+            let shown = snapshot.reading.as_ref().ok().and_then(|it| it.as_ref()?.as_ref().ok());
             let unbound = shown.is_none_or(|it| !it.phase().is_bound());
             prop_assert!(unbound, "{:?} became {:?}", it.phase(), next.phase());
             prop_assert!(!next.phase().is_bound());
@@ -175,10 +175,10 @@ proptest! {
 
     // Requirement: F-8
     #[test]
-    fn an_old_look_changes_nothing(it in any_machine(), look in any_look()) {
-        let recorded = it.fields().order == Order::Recorded && look.source == Source::Get;
-        if look.stamp < it.fields().token && !recorded {
-            let decision = decide(&it, &look);
+    fn an_old_look_changes_nothing(it in any_machine(), snapshot in any_snapshot()) {
+        let recorded = it.fields().order == Order::Recorded && snapshot.source == Source::Get;
+        if snapshot.stamp < it.fields().token && !recorded {
+            let decision = decide(&it, &snapshot);
             prop_assert_eq!(decision.next, it);
             prop_assert!(decision.effect.is_none() && decision.rows.is_empty());
         }
@@ -189,12 +189,12 @@ proptest! {
     // Requirement: F-36
     #[test]
     fn a_world_that_stands_still_is_soon_known(it in any_machine(), report in any_report()) {
-        let look = Look { stamp: FRESH, fresh: FRESH, ..super::fixture::look(Some(report)) };
+        let snapshot = Snapshot { stamp: FRESH, fresh: FRESH, ..super::fixture::snapshot(Some(report)) };
         let mut row = it;
         let mut verbs = 0;
         for _ in 0..12 {
             let stamp = row.fields().token.max(FRESH);
-            let decision = decide(&row, &Look { stamp, ..look.clone() });
+            let decision = decide(&row, &Snapshot { stamp, ..snapshot.clone() });
             verbs += u32::from(decision.effect.is_some());
             if decision.wake != usher_kernel::Wake::Now {
                 return Ok(());

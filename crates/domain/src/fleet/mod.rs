@@ -3,7 +3,7 @@
 //!
 //! Read in this order: [`aggregate`] (the row), [`facts`] (what may be branched on), [`reconcile`]
 //! (what happens next and why), [`observe`] and [`merge`] (how a look becomes a row, whatever
-//! brought it), [`life`] (the kernel's view of all that), [`plan`] (which machine serves whom),
+//! brought it), [`reconciler`] (the kernel's view of all that), [`plan`] (which machine serves whom),
 //! [`accept`] and [`command`] (what comes in and what can be asked for).
 //!
 //! The plan writes aims, each machine's life pursues its own:
@@ -31,9 +31,7 @@ pub mod event;
 pub mod facts;
 pub mod ident;
 pub mod issue;
-pub mod life;
 pub mod list;
-pub mod look;
 pub mod merge;
 pub mod money;
 pub mod observe;
@@ -42,7 +40,9 @@ pub mod plan;
 pub mod quantity;
 pub mod reason;
 pub mod reconcile;
+pub mod reconciler;
 pub mod refusal;
+pub mod snapshot;
 pub mod verdict;
 
 #[cfg(test)]

@@ -84,7 +84,7 @@ typed_ids! {
     InstallationId,
     /// One life of a machine: what comes back under the name of one that is gone is another
     /// machine.
-    MachineLifeId,
+    MachineRecordId,
     /// One row of the event log; the same in every delivery.
     EventId,
     /// One row of the audit log.

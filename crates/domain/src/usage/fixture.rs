@@ -4,17 +4,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use usher_kernel::{Book, Evidence, Record, Row, Standing, Timestamp, Uid, Version};
+use usher_kernel::{Evidence, NameLedger, Record, Row, Standing, Timestamp, Uid, Version};
 
 use super::aggregate::{Resolved, Spec, Status, Usage};
 use super::attempt::{Attempt, Origin, Progress, Propagation};
 use super::facts::Resolve;
-use super::look::{Found, Look, Object};
 use super::phase::Phase;
 use super::reference::{
     ObjectKey, Operator, Pick, Reference, Requirement, Role, Selection, Selector, UsageKey,
     UsageKind,
 };
+use super::snapshot::{Found, Object, Snapshot};
 use crate::object::authority::Authority;
 
 /// When everything was declared.
@@ -96,7 +96,7 @@ pub(super) fn rows() -> Vec<Row> {
 }
 
 pub(super) fn record(state: Usage, rows: impl IntoIterator<Item = Row>) -> Record<Usage> {
-    Record { version: Version(1), state, book: Book::new(rows) }
+    Record { version: Version(1), state, name_ledger: NameLedger::new(rows) }
 }
 
 pub(super) fn object(uid: &str, mark: Option<&str>) -> Found {
@@ -111,10 +111,10 @@ pub(super) fn object(uid: &str, mark: Option<&str>) -> Found {
 }
 
 /// A look at a world in which both stand and the mark is ours.
-pub(super) fn look() -> Look {
+pub(super) fn snapshot() -> Snapshot {
     let objects =
         [(key("db"), Ok(object("db-1", Some("u-1")))), (key("app"), Ok(object("app-1", None)))];
-    Look {
+    Snapshot {
         by: "cluster".to_owned(),
         at: NOW,
         authority: Authority::Pinned,

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::sample::select;
 use usher_kernel::{
-    Book, Decision, Evidence, Lifecycle, Record, Row, Standing, Timestamp, Uid, Unknown, Version,
+    Decision, Evidence, Lifecycle, NameLedger, Record, Row, Standing, Timestamp, Uid, Unknown,
+    Version,
 };
 
 use super::aggregate::{OwnerReference, Resolved, Spec, Status, Usage};
@@ -14,12 +15,12 @@ use super::effect::Effect;
 use super::event::Event;
 use super::facts::Resolve;
 use super::fixture::{NOW, START, attempt, key, reference, usage, usage_key};
-use super::life::Life;
-use super::look::{Found, Heard, Look, Object, Other, Probe};
 use super::observe::fold;
 use super::phase::Phase;
+use super::reconciler::UsageReconciler;
 use super::reference::{ObjectKey, Role};
 use super::refusal::Refusal;
+use super::snapshot::{Found, Object, Other, Probe, Reading, Snapshot};
 use crate::object::authority::Authority;
 
 const NAMES: [&str; 4] = ["db", "old", "app", "b"];
@@ -29,9 +30,9 @@ fn any_uid() -> impl Strategy<Value = Uid> {
     select(vec!["x", "y", "u-1", "o-1"]).prop_map(Uid::new)
 }
 
-fn any_heard<T: std::fmt::Debug + Clone>(
+fn any_reading<T: std::fmt::Debug + Clone>(
     answer: impl Strategy<Value = T>,
-) -> impl Strategy<Value = Heard<T>> {
+) -> impl Strategy<Value = Reading<T>> {
     let why = select(vec![Unknown::Unreachable, Unknown::Forbidden, Unknown::ClusterReplaced]);
     prop_oneof![8 => answer.prop_map(Ok), 1 => why.prop_map(Err)]
 }
@@ -118,13 +119,13 @@ fn any_record() -> impl Strategy<Value = Record<Usage>> {
             let evidence = Evidence::new("given", "given", START);
             Some(Row { name: role.name(&key(name)), incarnation: 1, standing, uid, evidence })
         });
-        Record { version: Version(1), state, book: Book::new(rows) }
+        Record { version: Version(1), state, name_ledger: NameLedger::new(rows) }
     })
 }
 
-fn any_look() -> impl Strategy<Value = Look> {
-    let objects = prop::collection::vec(any_heard(any_found()), 4);
-    let probe = prop::option::of(any_heard(select(vec![Probe::Refused, Probe::Allowed])));
+fn any_snapshot() -> impl Strategy<Value = Snapshot> {
+    let objects = prop::collection::vec(any_reading(any_found()), 4);
+    let probe = prop::option::of(any_reading(select(vec![Probe::Refused, Probe::Allowed])));
     let other = (prop::sample::subsequence(vec!["db", "old"], 0..=2), any::<bool>());
     let other = other.prop_map(|(holds, knows)| Other {
         usage: usage_key("o"),
@@ -132,12 +133,12 @@ fn any_look() -> impl Strategy<Value = Look> {
         holds: holds.into_iter().map(key).collect(),
         attempts: knows.then(|| (Uid::new("x"), Progress::Recorded)).into_iter().collect(),
     });
-    let others = any_heard(prop::collection::vec(other, 0..2));
+    let others = any_reading(prop::collection::vec(other, 0..2));
     let world = (prop::bool::weighted(0.1), prop::bool::weighted(0.1));
-    let circle = any_heard(prop::option::weighted(0.1, Just("a → a".to_owned())));
+    let circle = any_reading(prop::option::weighted(0.1, Just("a → a".to_owned())));
     (objects, probe, others, world, circle).prop_map(|(objects, probe, others, world, circle)| {
         let objects = NAMES.iter().map(|it| key(it)).zip(objects).collect();
-        Look {
+        Snapshot {
             by: "cluster".to_owned(),
             at: NOW,
             authority: if world.0 { Authority::Replaced } else { Authority::Pinned },
@@ -153,29 +154,33 @@ fn any_look() -> impl Strategy<Value = Look> {
     })
 }
 
-fn decide(record: &Record<Usage>, look: &Look) -> Decision<Life> {
-    let seen = fold(&record.state, &record.book, look);
-    assert_eq!(seen, fold(&record.state, &record.book, look), "the same look, the same facts");
-    Life::default().decide(record, &seen, NOW)
+fn decide(record: &Record<Usage>, snapshot: &Snapshot) -> Decision<UsageReconciler> {
+    let seen = fold(&record.state, &record.name_ledger, snapshot);
+    assert_eq!(
+        seen,
+        fold(&record.state, &record.name_ledger, snapshot),
+        "the same look, the same facts"
+    );
+    UsageReconciler::default().decide(record, &seen, NOW)
 }
 
-fn standing<'a>(look: &'a Look, object: &ObjectKey) -> Option<&'a Object> {
-    match look.objects.get(object)?.as_ref().ok()? {
+fn standing<'a>(snapshot: &'a Snapshot, object: &ObjectKey) -> Option<&'a Object> {
+    match snapshot.objects.get(object)?.as_ref().ok()? {
         Found::Present(it) => Some(it),
         Found::Absent | Found::KindRemoved => None,
     }
 }
 
-fn is_held_by_others(look: &Look, object: &ObjectKey) -> bool {
-    look.others.as_ref().is_ok_and(|it| it.iter().any(|it| it.holds.contains(object)))
+fn is_held_by_others(snapshot: &Snapshot, object: &ObjectKey) -> bool {
+    snapshot.others.as_ref().is_ok_and(|it| it.iter().any(|it| it.holds.contains(object)))
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn only_the_status_of_a_usage_is_written(record in any_record(), look in any_look()) {
-        let it = decide(&record, &look);
+    fn only_the_status_of_a_usage_is_written(record in any_record(), snapshot in any_snapshot()) {
+        let it = decide(&record, &snapshot);
         let expected = Usage { status: it.next.status.clone(), ..record.state.clone() };
         prop_assert_eq!(&it.next, &expected);
         let same = it.next == record.state && it.rows.is_empty();
@@ -185,12 +190,12 @@ proptest! {
     }
 
     #[test]
-    fn no_row_ends_on_an_answer_that_is_missing(record in any_record(), look in any_look()) {
-        for row in decide(&record, &look).rows.iter().filter(|it| it.standing == Standing::Gone) {
+    fn no_row_ends_on_an_answer_that_is_missing(record in any_record(), snapshot in any_snapshot()) {
+        for row in decide(&record, &snapshot).rows.iter().filter(|it| it.standing == Standing::Gone) {
             let key = Role::Mark.key(&row.name).or_else(|| Role::User.key(&row.name)).unwrap();
-            let heard = look.objects[&key].is_ok() && look.authority == Authority::Pinned;
+            let reading = snapshot.objects[&key].is_ok() && snapshot.authority == Authority::Pinned;
             let only_meant = row.uid.is_none() && Role::Mark.key(&row.name).is_some();
-            prop_assert!(heard || only_meant, "{row:?}");
+            prop_assert!(reading || only_meant, "{row:?}");
         }
     }
 
@@ -198,13 +203,13 @@ proptest! {
     #[test]
     fn an_object_is_marked_under_the_finalizer_and_at_its_recorded_uid(
         record in any_record(),
-        look in any_look(),
+        snapshot in any_snapshot(),
     ) {
-        if let Some(Effect::Mark { object, uid, mark }) = decide(&record, &look).effect {
+        if let Some(Effect::Mark { object, uid, mark }) = decide(&record, &snapshot).effect {
             prop_assert!(record.state.finalizer && record.state.holds(&object));
-            let row = record.book.seen(&Role::Mark.name(&object)).unwrap();
+            let row = record.name_ledger.seen(&Role::Mark.name(&object)).unwrap();
             prop_assert_eq!(row.uid.as_ref(), Some(&uid));
-            prop_assert_eq!(&standing(&look, &object).unwrap().uid, &uid);
+            prop_assert_eq!(&standing(&snapshot, &object).unwrap().uid, &uid);
             prop_assert_eq!(mark, record.state.mark());
         }
     }
@@ -213,12 +218,12 @@ proptest! {
     #[test]
     fn a_mark_comes_off_only_where_no_usage_is_known_to_hold(
         record in any_record(),
-        look in any_look(),
+        snapshot in any_snapshot(),
     ) {
-        if let Some(Effect::Unmark { object, uid, mark }) = decide(&record, &look).effect {
-            prop_assert!(!record.state.holds(&object) && look.others.is_ok());
-            prop_assert!(!is_held_by_others(&look, &object));
-            let found = standing(&look, &object).unwrap();
+        if let Some(Effect::Unmark { object, uid, mark }) = decide(&record, &snapshot).effect {
+            prop_assert!(!record.state.holds(&object) && snapshot.others.is_ok());
+            prop_assert!(!is_held_by_others(&snapshot, &object));
+            let found = standing(&snapshot, &object).unwrap();
             prop_assert_eq!((&found.uid, &found.mark), (&uid, &Some(mark)));
         }
     }
@@ -227,16 +232,16 @@ proptest! {
     #[test]
     fn a_deletion_is_replayed_as_it_was_wanted_and_not_otherwise(
         record in any_record(),
-        look in any_look(),
+        snapshot in any_snapshot(),
     ) {
-        if let Some(Effect::Replay { object, uid, revision, .. }) = decide(&record, &look).effect {
+        if let Some(Effect::Replay { object, uid, revision, .. }) = decide(&record, &snapshot).effect {
             let attempt = record.state.attempt(&uid).unwrap();
-            let found = standing(&look, &object).unwrap();
+            let found = standing(&snapshot, &object).unwrap();
             prop_assert_eq!(&attempt.object, &object);
             prop_assert_eq!(&found.uid, &uid);
             prop_assert_eq!(attempt.progress, Progress::Begun);
             prop_assert!(attempt.expires_at > NOW && !found.deleting && record.state.replays());
-            prop_assert!(!record.state.holds(&object) && !is_held_by_others(&look, &object));
+            prop_assert!(!record.state.holds(&object) && !is_held_by_others(&snapshot, &object));
             let owners = match &attempt.origin {
                 Origin::Asked => None,
                 Origin::Collected { owners } => Some(owners),
@@ -250,17 +255,17 @@ proptest! {
     #[test]
     fn what_is_used_is_held_while_a_user_lives_or_is_unknown(
         record in any_record(),
-        look in any_look(),
+        snapshot in any_snapshot(),
     ) {
         let before = &record.state;
-        let next = decide(&record, &look).next;
+        let next = decide(&record, &snapshot).next;
         let ends = before.status.phase.holds() && !next.status.phase.holds();
         if ends && (before.finalizer || !before.deleting) {
             for user in before.users() {
-                prop_assert!(look.objects[user].is_ok(), "{user} was not seen");
-                let row = record.book.latest(&Role::User.name(user));
+                prop_assert!(snapshot.objects[user].is_ok(), "{user} was not seen");
+                let row = record.name_ledger.latest(&Role::User.name(user));
                 let recorded = row.filter(|it| it.standing == Standing::Seen);
-                if let (Some(found), Some(row)) = (standing(&look, user), recorded) {
+                if let (Some(found), Some(row)) = (standing(&snapshot, user), recorded) {
                     prop_assert_ne!(Some(&found.uid), row.uid.as_ref(), "{} lives", user);
                 }
             }
@@ -271,21 +276,21 @@ proptest! {
     #[test]
     fn the_usage_goes_when_it_holds_nothing_and_owes_nothing(
         record in any_record(),
-        look in any_look(),
+        snapshot in any_snapshot(),
     ) {
-        let it = decide(&record, &look);
+        let it = decide(&record, &snapshot);
         if let Some(Effect::RemoveFinalizer | Effect::Retire) = it.effect {
             prop_assert_eq!(record.state.status.phase, Phase::Released);
             prop_assert!(record.state.status.attempts.is_empty());
-            let marks = record.book.rows().iter().filter(|it| Role::Mark.key(&it.name).is_some());
+            let marks = record.name_ledger.rows().iter().filter(|it| Role::Mark.key(&it.name).is_some());
             let mut open = marks.filter(|it| !it.standing.is_settled());
             prop_assert_eq!(open.next(), None);
         }
         if it.event == Some(Event::Protected) {
             prop_assert!(!record.state.targets().is_empty());
             for object in record.state.targets() {
-                let found = standing(&look, object).unwrap();
-                let asked = matches!(look.probes.get(object), Some(Ok(Probe::Refused)));
+                let found = standing(&snapshot, object).unwrap();
+                let asked = matches!(snapshot.probes.get(object), Some(Ok(Probe::Refused)));
                 prop_assert!(asked || record.state.status.proven.contains(&found.uid));
                 prop_assert!(found.mark.is_some() && !found.deleting);
             }
@@ -295,13 +300,13 @@ proptest! {
     #[test]
     fn a_world_that_stands_still_is_on_record_after_two_looks(
         record in any_record(),
-        look in any_look(),
+        snapshot in any_snapshot(),
     ) {
-        let looked = |book: Book| {
-            let seen = fold(&record.state, &book, &look);
-            book.with(&book.absorb(&seen.sightings))
+        let looked = |name_ledger: NameLedger| {
+            let seen = fold(&record.state, &name_ledger, &snapshot);
+            name_ledger.with(&name_ledger.absorb(&seen.sightings))
         };
-        let after = looked(looked(record.book.clone()));
+        let after = looked(looked(record.name_ledger.clone()));
         prop_assert_eq!(looked(after.clone()), after);
     }
 }

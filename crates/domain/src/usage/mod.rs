@@ -6,7 +6,7 @@
 //!
 //! Read in this order: [`mod@reference`] and [`aggregate`] (the row), [`facts`] (what may be
 //! branched on), [`reconcile`] (what happens next and why), [`selector`] (who is meant),
-//! [`attempt`] (what was denied), [`look`] and [`observe`] (how answers become facts), [`life`]
+//! [`attempt`] (what was denied), [`snapshot`] and [`observe`] (how answers become facts), [`life`]
 //! (the kernel's view of all that), [`accept`] and [`command`] (what a person can ask for),
 //! [`graph`] (who holds whom), [`admit`] (what the API server may do), [`stray`] (marks that no
 //! Usage accounts for).
@@ -21,16 +21,16 @@ pub mod effect;
 pub mod event;
 pub mod facts;
 pub mod graph;
-pub mod life;
-pub mod look;
 pub mod observe;
 pub mod phase;
 pub mod reason;
 pub mod reconcile;
+pub mod reconciler;
 pub mod reference;
 pub mod refusal;
 pub mod replay;
 pub mod selector;
+pub mod snapshot;
 pub mod stray;
 pub mod verdict;
 

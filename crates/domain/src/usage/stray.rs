@@ -10,12 +10,12 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use usher_kernel::{
-    Book, Observation, Reconciled, Reconciler, Record, Requeue, Sighting, Timers, Timestamp, Uid,
-    Visibility,
+    NameLedger, Observation, Reconciled, Reconciler, Record, Requeue, Sighting, Timers, Timestamp,
+    Uid, Visibility,
 };
 
-use super::look::Heard;
 use super::reference::ObjectKey;
+use super::snapshot::Reading;
 use crate::object::authority::Authority;
 use crate::object::closed::closed_set;
 use crate::object::reasons::reasons;
@@ -98,15 +98,15 @@ pub struct Facts {
 
 /// Everything one look saw, unjudged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct Snapshot {
     /// Whether the world is the pinned one.
     pub authority: Authority,
     /// Whether too much vanished at once.
     pub rail_tripped: bool,
     /// The mark on the object with the recorded uid, read before the holders; none if it is gone.
-    pub mark: Heard<Option<String>>,
+    pub mark: Reading<Option<String>>,
     /// Whether any Usage holds the object, by an index that has caught up since.
-    pub is_held: Heard<bool>,
+    pub is_held: Reading<bool>,
 }
 
 /// One observation.
@@ -131,28 +131,28 @@ pub struct Unmark {
 
 /// The reconciler of a marked object, with its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Life {
+pub struct StrayReconciler {
     /// The longest rest while something is waited for.
     pub interval: Duration,
 }
 
-impl Default for Life {
+impl Default for StrayReconciler {
     fn default() -> Self {
         Self { interval: Duration::from_secs(30) }
     }
 }
 
 /// Judges one look.
-pub fn fold(look: &Look) -> Observed {
-    let worst = look.mark.as_ref().err().max(look.is_held.as_ref().err());
-    let replaced = look.authority == Authority::Replaced;
-    let visibility = Visibility::judge(replaced, look.rail_tripped, worst.copied());
-    let (mark, value) = match &look.mark {
+pub fn fold(snapshot: &Snapshot) -> Observed {
+    let worst = snapshot.mark.as_ref().err().max(snapshot.is_held.as_ref().err());
+    let replaced = snapshot.authority == Authority::Replaced;
+    let visibility = Visibility::judge(replaced, snapshot.rail_tripped, worst.copied());
+    let (mark, value) = match &snapshot.mark {
         Err(_) => (Mark::Unknown, None),
         Ok(None) => (Mark::Off, None),
         Ok(Some(value)) => (Mark::On, Some(value.clone())),
     };
-    let holders = match look.is_held {
+    let holders = match snapshot.is_held {
         Err(_) => Holders::Unknown,
         Ok(true) => Holders::Some,
         Ok(false) => Holders::None,
@@ -190,7 +190,7 @@ impl Observation for Observed {
     }
 }
 
-impl Reconciler for Life {
+impl Reconciler for StrayReconciler {
     type State = Marked;
     type Observed = Observed;
     type Effect = Unmark;
@@ -204,7 +204,7 @@ impl Reconciler for Life {
     fn reconcile(
         &self,
         record: &Record<Marked>,
-        _: &Book,
+        _: &NameLedger,
         seen: &Observed,
         _: Timestamp,
     ) -> Reconciled<Self> {
@@ -215,7 +215,7 @@ impl Reconciler for Life {
         &self,
         kind: EffectKind,
         record: &Record<Marked>,
-        _: (&Marked, &Book),
+        _: (&Marked, &NameLedger),
         seen: &Observed,
     ) -> Option<Unmark> {
         let Marked { object, uid } = record.state.clone();

@@ -2,8 +2,8 @@
 
 use usher_domain::blueprint::MeshRole;
 use usher_domain::broker::facts::{
-    Anchor, Composed, Config, Facts, Finalization, Gate, Intent, Node, Protection, RowFacts,
-    Tenure, Token, Xr,
+    Anchor, Composed, Config, Facts, Finalization, Gate, GenerationState, Intent, Node, Protection,
+    RowFacts, Token, Xr,
 };
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::reason::Reason;
@@ -28,7 +28,7 @@ pub(crate) const START: Cell = Cell {
     row: RowFacts {
         phase: Phase::Pending,
         intent: Intent::None,
-        tenure: Tenure::Fresh,
+        generation_state: GenerationState::Fresh,
         role: MeshRole::Node,
         closing: Finalization::Quiet,
     },
@@ -45,12 +45,12 @@ pub(crate) const START: Cell = Cell {
     },
 };
 
-/// The word that ends a generation, beside the words of the tenure.
+/// The word that ends a generation, beside the words of the generation_state.
 const NEXT: &str = "next";
 
 /// The broker's machine.
 pub(crate) fn machine() -> Machine<Cell> {
-    let mut turns = words!(Tenure);
+    let mut turns = words!(GenerationState);
     turns.push(NEXT);
     row_facts(Machine::new("broker", START, judge))
         .fact(Origin::Seen, "visibility", words!(Visibility), |c, v| {
@@ -70,7 +70,7 @@ pub(crate) fn machine() -> Machine<Cell> {
         })
         .field("effect", words!(EffectKind), Absent::Nothing)
         .following("phase", "phase", words!(Phase), Absent::Refused)
-        .following("tenure", "change", turns, Absent::Same)
+        .following("generation_state", "change", turns, Absent::Same)
         .field("event", words!(EventKind), Absent::Nothing)
         .field("requeue", words!(Requeue), Absent::Refused)
         .field("reason", words!(Reason), Absent::Refused)
@@ -80,7 +80,9 @@ fn row_facts(machine: Machine<Cell>) -> Machine<Cell> {
     machine
         .fact(Origin::Row, "phase", words!(Phase), |c, v| c.row.phase = Phase::ALL[v])
         .fact(Origin::Row, "intent", words!(Intent), |c, v| c.row.intent = Intent::ALL[v])
-        .fact(Origin::Row, "tenure", words!(Tenure), |c, v| c.row.tenure = Tenure::ALL[v])
+        .fact(Origin::Row, "generation_state", words!(GenerationState), |c, v| {
+            c.row.generation_state = GenerationState::ALL[v]
+        })
         .fact(Origin::Row, "role", words!(MeshRole), |c, v| c.row.role = MeshRole::ALL[v])
         .fact(Origin::Row, "closing", words!(Finalization), |c, v| {
             c.row.closing = Finalization::ALL[v];
@@ -97,9 +99,9 @@ fn judge(cell: &Cell) -> Judgement {
 /// the same change of a generation.
 fn outcome(row: RowFacts, verdict: Verdict) -> Outcome {
     let change = match verdict.change {
-        None => row.tenure as usize,
-        Some(RecordChange::To(tenure)) => tenure as usize,
-        Some(RecordChange::Next) => Tenure::ALL.len(),
+        None => row.generation_state as usize,
+        Some(RecordChange::To(generation_state)) => generation_state as usize,
+        Some(RecordChange::Next) => GenerationState::ALL.len(),
     };
     let said = Outcome::default()
         .with(1, verdict.phase as usize)

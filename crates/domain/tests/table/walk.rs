@@ -213,7 +213,7 @@ impl<'a, C: Copy> Walk<'a, C> {
         let (Some((&fact, order)), Some((list, lists))) =
             (order.split_first(), lists.split_first_mut())
         else {
-            return self.look(candidates, at);
+            return self.snapshot(candidates, at);
         };
         let masks = &self.masks[fact];
         let put = self.machine.puts[fact];
@@ -239,7 +239,7 @@ impl<'a, C: Copy> Walk<'a, C> {
     }
 
     /// Compares one cell.
-    fn look(&self, candidates: &[usize], at: &mut Position<C>) {
+    fn snapshot(&self, candidates: &[usize], at: &mut Position<C>) {
         at.found.cells += 1;
         let judged = (self.machine.judge)(&at.cell);
         let wrong = match candidates {

@@ -2,7 +2,7 @@
 
 use usher_domain::direct::deleter::{Deleter, Precondition};
 use usher_domain::direct::identity::{BadIdentity, Identity, IdentityText};
-use usher_domain::direct::look::{Container, Found, Heard};
+use usher_domain::direct::snapshot::{Container, Found, Reading};
 use usher_domain::direct::ports::Client;
 use usher_kernel::Trouble;
 
@@ -30,7 +30,7 @@ impl Deleter for BucketDeleter {
         Self(identity, spec)
     }
 
-    async fn find(&self, _: &impl Client) -> Heard<Option<Found>> {
+    async fn find(&self, _: &impl Client) -> Reading<Option<Found>> {
         Ok(None)
     }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use usher_domain::direct::deleter::{Deleter, Precondition};
 use usher_domain::direct::identity::{BadIdentity, Identity, IdentityText};
-use usher_domain::direct::look::{Container, Found, Heard};
+use usher_domain::direct::snapshot::{Container, Found, Reading};
 use usher_domain::direct::model::Model;
 use usher_domain::direct::ports::Client;
 use usher_domain::direct::reference::{BadReference, Declared, Resolved};
@@ -44,7 +44,7 @@ impl Deleter for QueueDeleter {
         Self(identity)
     }
 
-    async fn find(&self, _: &impl Client) -> Heard<Option<Found>> {
+    async fn find(&self, _: &impl Client) -> Reading<Option<Found>> {
         Ok(None)
     }
 

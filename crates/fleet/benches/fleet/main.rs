@@ -20,7 +20,7 @@ use usher_domain::fleet::plan::{
     Circumstances, Figures, Need, RawNeed, RawRequirement, Switch, Trust, Windows, plan,
 };
 use usher_domain::object::authority::Rail;
-use usher_domain::object::id::MachineLifeId;
+use usher_domain::object::id::MachineRecordId;
 use usher_fleet::lists::{Scope, read};
 use usher_fleet::memory::Memory;
 use usher_fleet::record;
@@ -68,7 +68,7 @@ fn plans(memory: &mut Memory, machines: u32, cycles: usize) {
             let version = Version(2 + u64::from(cycle));
             let began = Instant::now();
             for (number, machine) in &changed {
-                memory.note(life(*number), version, machine);
+                memory.note(record_id(*number), version, machine);
             }
             cycle_once(memory);
             began.elapsed()
@@ -121,7 +121,7 @@ fn say(what: &str, mut took: Vec<Duration>) {
 fn settled(machines: u32) -> Memory {
     let mut memory = Memory::new("shard-0".parse().unwrap(), Windows::default(), 1);
     for number in 0..machines {
-        memory.note(life(number), Version(1), &row(&wire(number, machines, false)));
+        memory.note(record_id(number), Version(1), &row(&wire(number, machines, false)));
     }
     memory
 }
@@ -155,8 +155,8 @@ fn need(number: u32) -> RawNeed {
     }
 }
 
-fn life(number: u32) -> MachineLifeId {
-    MachineLifeId::from_uuid(Uuid::from_u128(u128::from(number) + 1))
+fn record_id(number: u32) -> MachineRecordId {
+    MachineRecordId::from_uuid(Uuid::from_u128(u128::from(number) + 1))
 }
 
 /// A machine on the wire: the first half are nodes, five to a need.

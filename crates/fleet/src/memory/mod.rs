@@ -18,10 +18,10 @@ use usher_domain::fleet::aggregate::Machine;
 use usher_domain::fleet::facts::Order;
 use usher_domain::fleet::ident::{MachineId, ShardId};
 use usher_domain::fleet::issue::{Issuer, Token};
-use usher_domain::fleet::look::{Listing, Source};
 use usher_domain::fleet::phase::Phase;
 use usher_domain::fleet::plan::{Fleet, Slot, Windows};
-use usher_domain::object::id::MachineLifeId;
+use usher_domain::fleet::snapshot::{Listing, Source};
+use usher_domain::object::id::MachineRecordId;
 use usher_kernel::{Timestamp, Version};
 
 use super::record::{Mark, is_open};
@@ -32,12 +32,12 @@ pub struct Message {
     pub source: Source,
     /// The stamp of the observation.
     pub stamp: Token,
-    pub heard: Heard,
+    pub answer: ProviderAnswer,
 }
 
 /// What a message says.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Heard {
+pub enum ProviderAnswer {
     Record(Box<Raw>),
     /// A record that could not be decoded.
     Broken,
@@ -48,7 +48,7 @@ pub enum Heard {
 #[derive(Clone, Debug)]
 struct Entry {
     id: Arc<str>,
-    life: MachineLifeId,
+    record_id: MachineRecordId,
     version: Version,
     token: Token,
     mark: Mark,
@@ -75,16 +75,16 @@ enum Work {
 
 /// A machine that is due for a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub struct DueMachine {
     pub slot: Slot,
-    pub life: MachineLifeId,
+    pub record_id: MachineRecordId,
     /// Failed attempts in a row.
     pub attempts: u8,
 }
 
 /// What a record of a machine is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct KnownMachine {
     /// The digest of its row.
     pub(super) mark: Mark,
     pub(super) token: Token,
@@ -101,7 +101,7 @@ pub struct Memory {
     entries: Vec<Option<Entry>>,
     free: Vec<u32>,
     by_id: HashMap<Arc<str>, u32>,
-    by_life: HashMap<MachineLifeId, u32>,
+    by_record: HashMap<MachineRecordId, u32>,
     phases: [usize; 9],
     messages: BTreeMap<u32, Vec<Message>>,
     due: BTreeSet<(Timestamp, u32)>,
@@ -122,7 +122,7 @@ impl Memory {
             entries: vec![],
             free: vec![],
             by_id: HashMap::new(),
-            by_life: HashMap::new(),
+            by_record: HashMap::new(),
             phases: [0; 9],
             messages: BTreeMap::new(),
             due: BTreeSet::new(),
@@ -135,10 +135,15 @@ impl Memory {
 
     /// Records the current row; a version older than the known one changes nothing. A machine
     /// that is gone is removed.
-    pub fn note(&mut self, life: MachineLifeId, version: Version, machine: &Machine) -> Slot {
-        let number = match self.by_life.get(&life) {
+    pub fn note(
+        &mut self,
+        record_id: MachineRecordId,
+        version: Version,
+        machine: &Machine,
+    ) -> Slot {
+        let number = match self.by_record.get(&record_id) {
             Some(number) => *number,
-            None => self.enter(life, machine.id()),
+            None => self.enter(record_id, machine.id()),
         };
         let slot = Slot(number);
         let Some(Some(entry)) = self.entries.get_mut(number as usize) else { return slot };
@@ -161,7 +166,7 @@ impl Memory {
     }
 
     pub fn machines(&self) -> usize {
-        self.by_life.len()
+        self.by_record.len()
     }
 
     /// How many machines are in each phase, in the order of the phases.
@@ -179,8 +184,8 @@ impl Memory {
         self.by_id.get(id.as_str()).map(|it| Slot(*it))
     }
 
-    pub fn known(&self, slot: Slot) -> Option<(MachineLifeId, Version)> {
-        self.entry(slot).map(|it| (it.life, it.version))
+    pub fn known(&self, slot: Slot) -> Option<(MachineRecordId, Version)> {
+        self.entry(slot).map(|it| (it.record_id, it.version))
     }
 
     /// Makes a machine due now, also during its step.
@@ -233,7 +238,7 @@ impl Memory {
     }
 
     /// Takes due machines, up to the limit of running steps.
-    pub fn claim(&mut self, running_max: usize, now: Timestamp) -> Vec<Turn> {
+    pub fn claim(&mut self, running_max: usize, now: Timestamp) -> Vec<DueMachine> {
         let mut turns = vec![];
         while self.running < running_max {
             let Some((_, number)) = self.due.first().filter(|it| it.0 <= now).copied() else {
@@ -245,8 +250,8 @@ impl Memory {
             entry.work = Work::Runs;
             entry.attempts = entry.attempts.saturating_add(1);
             self.running += 1;
-            let (life, attempts) = (entry.life, entry.attempts);
-            turns.push(Turn { slot: Slot(number), life, attempts });
+            let (record_id, attempts) = (entry.record_id, entry.attempts);
+            turns.push(DueMachine { slot: Slot(number), record_id, attempts });
         }
         turns
     }
@@ -290,7 +295,7 @@ impl Memory {
         self.entries.get(slot.0 as usize)?.as_ref()
     }
 
-    fn enter(&mut self, life: MachineLifeId, id: &MachineId) -> u32 {
+    fn enter(&mut self, record_id: MachineRecordId, id: &MachineId) -> u32 {
         let number = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
             u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX)
@@ -299,7 +304,7 @@ impl Memory {
         if let Some(place) = self.entries.get_mut(number as usize) {
             *place = Some(Entry {
                 id: Arc::clone(&id),
-                life,
+                record_id,
                 version: Version(0),
                 token: Token::default(),
                 mark: Mark::NONE,
@@ -313,7 +318,7 @@ impl Memory {
             });
         }
         self.by_id.insert(id, number);
-        self.by_life.insert(life, number);
+        self.by_record.insert(record_id, number);
         number
     }
 
@@ -333,7 +338,7 @@ impl Memory {
         if self.by_id.get(&entry.id) == Some(&number) {
             self.by_id.remove(&entry.id);
         }
-        self.by_life.remove(&entry.life);
+        self.by_record.remove(&entry.record_id);
         self.messages.remove(&number);
         if let Some(due) = entry.due {
             self.due.remove(&(due, number));
@@ -398,8 +403,12 @@ impl Memory {
     }
 
     /// What a record of a machine is compared with.
-    pub(super) fn standing(&self, slot: Slot) -> Option<Standing> {
-        self.entry(slot).map(|it| Standing { mark: it.mark, token: it.token, is_open: it.is_open })
+    pub(super) fn standing(&self, slot: Slot) -> Option<KnownMachine> {
+        self.entry(slot).map(|it| KnownMachine {
+            mark: it.mark,
+            token: it.token,
+            is_open: it.is_open,
+        })
     }
 
     pub(super) fn slots(&self) -> impl Iterator<Item = Slot> {

@@ -13,8 +13,8 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_millis(second * 1_000)
 }
 
-fn life(number: u128) -> MachineLifeId {
-    MachineLifeId::from_uuid(Uuid::from_u128(number))
+fn record_id(number: u128) -> MachineRecordId {
+    MachineRecordId::from_uuid(Uuid::from_u128(number))
 }
 
 fn raw(number: u128, state: i32) -> Raw {
@@ -38,7 +38,7 @@ fn machine(number: u128) -> Machine {
 fn memory(machines: u128) -> Memory {
     let mut memory = Memory::new("s".parse().unwrap(), Windows::default(), 1);
     for number in 0..machines {
-        memory.note(life(number), Version(1), &machine(number));
+        memory.note(record_id(number), Version(1), &machine(number));
     }
     memory
 }
@@ -60,7 +60,7 @@ fn one_step_per_machine_runs_at_a_time_and_no_wake_up_is_lost() {
     memory.wake(Slot(1), at(5));
     memory.wake(Slot(1), at(4));
     let turns = memory.claim(9, at(5));
-    assert_eq!(turns, [Turn { slot: Slot(1), life: life(1), attempts: 1 }]);
+    assert_eq!(turns, [DueMachine { slot: Slot(1), record_id: record_id(1), attempts: 1 }]);
     memory.wake(Slot(1), at(6));
     assert_eq!(memory.claim(9, at(6)), [], "its step runs");
     memory.rest(Slot(1), None, true, at(7));
@@ -77,7 +77,7 @@ fn a_message_does_not_shorten_the_back_off_of_a_failed_step() {
     let mut memory = memory(1);
     let mail = |memory: &mut Memory, at| {
         let (source, stamp) = (Source::Acknowledgement, memory.stamp());
-        memory.post(Slot(0), Message { source, stamp, heard: Heard::Broken }, at);
+        memory.post(Slot(0), Message { source, stamp, answer: ProviderAnswer::Broken }, at);
     };
     mail(&mut memory, at(1));
     assert_eq!(memory.claim(9, at(1)).len(), 1);
@@ -108,13 +108,13 @@ fn no_more_steps_run_than_allowed() {
 fn an_older_version_changes_nothing_and_a_gone_machine_is_removed() {
     let mut memory = memory(2);
     let idle = machine(0);
-    memory.note(life(0), Version(5), &idle);
-    memory.note(life(0), Version(4), &machine(0));
-    assert_eq!(memory.known(Slot(0)), Some((life(0), Version(5))));
+    memory.note(record_id(0), Version(5), &idle);
+    memory.note(record_id(0), Version(4), &machine(0));
+    assert_eq!(memory.known(Slot(0)), Some((record_id(0), Version(5))));
     assert_eq!(memory.phases()[Phase::Idle as usize], 2);
     let mut fields = idle.fields().clone();
     fields.state = usher_domain::fleet::aggregate::State::Gone;
-    memory.note(life(0), Version(6), &Machine::hydrate(fields).unwrap());
+    memory.note(record_id(0), Version(6), &Machine::hydrate(fields).unwrap());
     assert_eq!((memory.machines(), memory.known(Slot(0))), (1, None));
     assert_eq!(memory.phases().iter().sum::<usize>(), 1);
 }
@@ -143,7 +143,7 @@ fn a_missing_machine_is_read_by_id_unless_too_many_are_missing() {
     assert_eq!((taken.credence, taken.told), (Some(Credence::Whole), 1));
     assert_eq!(memory.listing(Slot(0)), Listing::Lacks);
     let message = memory.take_message(Slot(0), &machine(0)).unwrap();
-    assert_eq!((message.source, message.heard), (Source::List, Heard::Missing));
+    assert_eq!((message.source, message.answer), (Source::List, ProviderAnswer::Missing));
     let taken = take_in(&mut memory, (50..100).map(whole).collect(), Scope::Full);
     assert_eq!((taken.credence, taken.told), (Some(Credence::TooSmall), 0));
     assert_eq!(memory.listing(Slot(99)), Listing::Distrusted);
@@ -171,7 +171,7 @@ fn a_list_older_than_the_last_command_causes_a_read_by_id() {
     let mut fields = machine(0).fields().clone();
     fields.token = memory.reserve();
     let ordered = Machine::hydrate(fields).unwrap();
-    memory.note(life(0), Version(2), &ordered);
+    memory.note(record_id(0), Version(2), &ordered);
     let list = vec![Record::Whole(Box::new(raw(0, 1)))];
     let taken = memory.take_in(read(list), (Scope::Delta, stamp), None, at(9));
     assert_eq!(taken.told, 1);
@@ -187,12 +187,12 @@ fn a_list_before_the_response_to_a_command_causes_a_read_by_id() {
     let mut fields = machine(0).fields().clone();
     fields.token = memory.reserve();
     let ordered = Machine::hydrate(fields).unwrap();
-    memory.note(life(0), Version(2), &ordered);
+    memory.note(record_id(0), Version(2), &ordered);
     let list = vec![Record::Whole(Box::new(raw(0, 1)))];
     memory.take_in(read(list), (Scope::Delta, stamp), None, at(9));
-    let heard = Heard::Record(Box::new(raw(0, 3)));
+    let answer = ProviderAnswer::Record(Box::new(raw(0, 3)));
     let source = Source::Acknowledgement;
-    let answer = Message { source, stamp: ordered.fields().token, heard };
+    let answer = Message { source, stamp: ordered.fields().token, answer };
     memory.post(Slot(0), answer.clone(), at(9));
     memory.claim(9, at(9));
     assert_eq!(memory.take_message(Slot(0), &ordered), Some(answer));

@@ -102,7 +102,7 @@ async fn a_node_with_an_invalid_record_keeps_its_state_and_recovers() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_machine_without_salvage_stays_and_blocks_no_other() {
     let mut harness = ShardHarness::closed(2).await;
-    harness.figures.life.deadlines.failed = Duration::ZERO;
+    harness.figures.reconciler.deadlines.failed = Duration::ZERO;
     harness.start();
     harness.until(Phase::Speculative, 2).await;
     harness.fake.bend("m0", |it| {

@@ -8,9 +8,9 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use usher_domain::fleet::aggregate::Deadlines;
 use usher_domain::fleet::ident::ShardId;
-use usher_domain::fleet::life::Life;
 use usher_domain::fleet::phase::Phase;
 use usher_domain::fleet::plan::{Figures as PlanFigures, RawNeed, RawRequirement, Switch, Windows};
+use usher_domain::fleet::reconciler::MachineReconciler;
 use usher_domain::object::authority::Rail;
 use usher_fleet::bootstrap::Nothing;
 use usher_fleet::epoch::Figures;
@@ -210,7 +210,10 @@ pub(crate) fn need(machines: u32, priority: i32) -> RawNeed {
 
 fn figures() -> Figures {
     Figures {
-        life: Life { interval: Duration::from_millis(100), deadlines: Deadlines::default() },
+        reconciler: MachineReconciler {
+            interval: Duration::from_millis(100),
+            deadlines: Deadlines::default(),
+        },
         windows: Windows { on_demand: LONG, spot: LONG },
         plan: PlanFigures { reclaim_percent: 100 },
         rail: Rail::default(),

@@ -212,18 +212,18 @@ pub const SETTLED_KEPT: usize = 16;
 
 /// All identity rows of one resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Book {
+pub struct NameLedger {
     rows: Vec<Row>,
 }
 
-impl Book {
+impl NameLedger {
     /// A book from stored rows.
     pub fn new(rows: impl IntoIterator<Item = Row>) -> Self {
-        let mut book = Self::default();
+        let mut name_ledger = Self::default();
         for row in rows {
-            book.put(row);
+            name_ledger.put(row);
         }
-        book
+        name_ledger
     }
 
     /// Every row, oldest incarnation first.

@@ -35,7 +35,7 @@ fn present(uid: &str, ours: bool) -> Answer {
 type Changed = (u32, Standing, Option<String>);
 
 fn after(standing: Standing, answer: Answer) -> Vec<Changed> {
-    Book::new([row(standing)])
+    NameLedger::new([row(standing)])
         .absorb(&[sighting(answer)])
         .into_iter()
         .map(|it| (it.incarnation, it.standing, it.uid.map(|uid| uid.0)))
@@ -90,7 +90,7 @@ fn every_standing_meets_every_answer() {
 #[test]
 fn a_new_name_is_recorded_when_it_is_ours_or_announced() {
     let first = |answer| {
-        let rows = Book::default().absorb(&[sighting(answer)]);
+        let rows = NameLedger::default().absorb(&[sighting(answer)]);
         rows.first().map(|it| (it.standing, it.uid.clone(), it.evidence.answer.clone()))
     };
     let ours = Some((Standing::Seen, Some(Uid::new("u1")), String::from("present and ours")));
@@ -111,7 +111,7 @@ fn a_ledger_is_settled_when_every_row_is() {
             row.name.name = format!("pr-{i}");
             row
         });
-        Book::new(rows).is_settled()
+        NameLedger::new(rows).is_settled()
     };
     assert!(settled(&[]));
     assert!(settled(&[Standing::Gone, Standing::Foreign, Standing::Abandoned]));
@@ -124,11 +124,11 @@ fn a_ledger_is_settled_when_every_row_is() {
 fn abandoning_changes_open_rows_only() {
     let mut seen = row(Standing::Seen);
     seen.name.name = "pr-2".into();
-    let book = Book::new([row(Standing::Gone), seen.clone()]);
-    let given_up = book.abandon("admin", "the cluster burned down", NOW);
+    let name_ledger = NameLedger::new([row(Standing::Gone), seen.clone()]);
+    let given_up = name_ledger.abandon("admin", "the cluster burned down", NOW);
     let evidence = Evidence::new("admin", "the cluster burned down", NOW);
     assert_eq!(given_up, vec![Row { standing: Standing::Abandoned, evidence, ..seen }]);
-    assert!(book.with(&given_up).is_settled());
+    assert!(name_ledger.with(&given_up).is_settled());
 }
 
 // Requirement: L-25
@@ -139,9 +139,9 @@ fn an_abandoned_row_can_be_reaped() {
     let seen = Row { uid: Some(Uid::new("u1")), ..row(Standing::Abandoned) };
     let mut gone = row(Standing::Gone);
     gone.name.name = "pr-3".into();
-    let book = Book::new([seen.clone(), unseen.clone(), gone]);
+    let name_ledger = NameLedger::new([seen.clone(), unseen.clone(), gone]);
     let evidence = Evidence::new("admin", "reaped", NOW);
-    let taken_back = book.adopt("admin", "reaped", NOW);
+    let taken_back = name_ledger.adopt("admin", "reaped", NOW);
     let expected = vec![
         Row { standing: Standing::Seen, evidence: evidence.clone(), ..seen },
         Row { standing: Standing::Intended, evidence, ..unseen },
@@ -152,8 +152,8 @@ fn an_abandoned_row_can_be_reaped() {
 // Requirement: L-17
 #[test]
 fn sightings_of_one_snapshot_build_on_each_other() {
-    let book = Book::new([row(Standing::Intended)]);
-    let rows = book.absorb(&[
+    let name_ledger = NameLedger::new([row(Standing::Intended)]);
+    let rows = name_ledger.absorb(&[
         sighting(present("u1", true)),
         sighting(present("u2", true)),
         sighting(Answer::Absent { settled: false }),
@@ -184,10 +184,10 @@ proptest! {
     fn a_gone_or_abandoned_row_never_changes_again(
         answers in prop::collection::vec(any_answer(), 1..24),
     ) {
-        let mut book = Book::new([row(Standing::Intended)]);
+        let mut name_ledger = NameLedger::new([row(Standing::Intended)]);
         for answer in answers {
-            let before = book.clone();
-            let rows = book.absorb(&[sighting(answer.clone())]);
+            let before = name_ledger.clone();
+            let rows = name_ledger.absorb(&[sighting(answer.clone())]);
             for changed in &rows {
                 let old = before
                     .rows()
@@ -203,9 +203,9 @@ proptest! {
                     prop_assert!(!matches!(answer, Answer::Unknown(_) | Answer::Announced));
                 }
             }
-            book = book.with(&rows);
-            let open = book.rows().iter().filter(|it| !it.standing.is_settled()).count();
-            prop_assert!(open <= 1, "one name, at most one open row: {book:?}");
+            name_ledger = name_ledger.with(&rows);
+            let open = name_ledger.rows().iter().filter(|it| !it.standing.is_settled()).count();
+            prop_assert!(open <= 1, "one name, at most one open row: {name_ledger:?}");
         }
     }
 
@@ -220,13 +220,13 @@ proptest! {
             evidence: Evidence::new("test", "given", Timestamp::from_millis(at)),
             ..row(Standing::ALL[standing])
         });
-        let book = Book::new(rows);
+        let name_ledger = NameLedger::new(rows);
         let is_meant = |it: &Name| it.name == format!("pr-{meant}");
-        let after = book.compacted(is_meant);
+        let after = name_ledger.compacted(is_meant);
         let needed = |it: &&Row| {
-            !it.standing.is_settled() || (is_meant(&it.name) && book.latest(&it.name) == Some(*it))
+            !it.standing.is_settled() || (is_meant(&it.name) && name_ledger.latest(&it.name) == Some(*it))
         };
-        let (all, kept) = (book.rows().iter(), after.rows().iter());
+        let (all, kept) = (name_ledger.rows().iter(), after.rows().iter());
         prop_assert!(all.clone().filter(needed).eq(kept.clone().filter(needed)));
         let ended: Vec<&Row> = kept.clone().filter(|it| !needed(it)).collect();
         let dropped: Vec<&Row> = all.filter(|it| !after.rows().contains(it)).collect();

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::*;
 use crate::id::{Generation, Uid, Version};
-use crate::identity::{Answer, Book, Name, Row, Sighting, Standing};
+use crate::identity::{Answer, Name, NameLedger, Row, Sighting, Standing};
 use crate::lifecycle::Record;
 
 const NOW: Timestamp = Timestamp::from_millis(1);
@@ -48,7 +48,7 @@ impl Lifecycle for Lamp {
             Answer::Absent { settled: false }
         };
         let sighting = Sighting { name: flame(), answer, by: "eye".into(), at: now };
-        let rows = record.book.absorb(&[sighting]);
+        let rows = record.name_ledger.absorb(&[sighting]);
         let lit = record.state == State::Lit;
         let (next, reason) =
             if *burns { (State::Lit, Why::Burning) } else { (State::Asked, Why::Lighting) };
@@ -142,7 +142,7 @@ impl Ledger<Lamp> for Shelf {
         let mut record = self.record.borrow_mut();
         record.version = version.next();
         record.state = decision.next;
-        record.book = record.book.with(&decision.rows);
+        record.name_ledger = record.name_ledger.with(&decision.rows);
         let reason = Some(decision.reason);
         *self.shown.borrow_mut() = Some(Condition { reason, trouble: None });
         Ok(())
@@ -162,7 +162,7 @@ fn scene(state: State, burns: bool) -> Scene {
         row.standing = Standing::Seen;
         row.uid = Some(Uid::new("flame"));
     }
-    let record = Record { version: Version(7), state, book: Book::new([row]) };
+    let record = Record { version: Version(7), state, name_ledger: NameLedger::new([row]) };
     let reason = if burns { Why::Burning } else { Why::Lighting };
     let diary = Diary::default();
     let room = Room {
@@ -252,7 +252,7 @@ fn an_effect_that_changes_no_row_is_done_without_a_write() {
 #[test]
 fn identity_rows_alone_are_written() {
     let scene = scene(State::Lit, true);
-    scene.shelf.record.borrow_mut().book = Book::default();
+    scene.shelf.record.borrow_mut().name_ledger = NameLedger::default();
     assert!(scene.step().unwrap().committed);
     let diary = ["load", "observe Lit", "commit 7 Lit rows [\"seen\"] telling nothing"];
     assert_eq!(scene.diary(), diary);
@@ -400,8 +400,8 @@ fn settle(times: u32, broken: bool) -> Record<State> {
             break;
         }
     }
-    let Record { state, book, .. } = scene.shelf.record.borrow().clone();
-    Record { version: Version(0), state, book }
+    let Record { state, name_ledger, .. } = scene.shelf.record.borrow().clone();
+    Record { version: Version(0), state, name_ledger }
 }
 
 // Requirement: K-11

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use usher_domain::fleet::aggregate::Deadlines;
 use usher_domain::fleet::ident::ShardId;
-use usher_domain::fleet::life::Life;
 use usher_domain::fleet::plan::{Figures as PlanFigures, Switch, Windows};
+use usher_domain::fleet::reconciler::MachineReconciler;
 use usher_domain::object::authority::Rail;
 use usher_kernel::schedule::Pace;
 use usher_store::Store;
@@ -73,7 +73,7 @@ fn figures(config: &Config) -> Figures {
         ..Deadlines::default()
     };
     Figures {
-        life: Life { interval: fleet.poll_interval.0, deadlines },
+        reconciler: MachineReconciler { interval: fleet.poll_interval.0, deadlines },
         windows: Windows { on_demand: fleet.idle_on_demand.0, spot: fleet.idle_spot.0 },
         plan: PlanFigures { reclaim_percent: fleet.reclaim_percent },
         rail: Rail { count: config.rail.count, percent: config.rail.percent },

@@ -41,7 +41,7 @@ use self::fleet::Machines;
 use super::control_plane::SqlControlPlane;
 use super::guard::Guards;
 use super::mesh::Mesh;
-use super::steps::Lives;
+use super::steps::Reconcilers;
 use super::tally::Tally;
 use super::worlds::Worlds;
 use crate::clock;
@@ -64,7 +64,7 @@ pub struct Services {
     pub worlds: Arc<Worlds>,
     pub plane: SqlControlPlane,
     /// The reconcilers.
-    pub lives: Lives,
+    pub reconcilers: Reconcilers,
     pub pins: Pins,
     pub tally: Arc<Tally>,
     /// Whether this process is stopping.

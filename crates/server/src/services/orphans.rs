@@ -12,7 +12,7 @@ use usher_domain::broker::event::Outcome;
 use usher_domain::broker::refusal::Refusal;
 use usher_domain::broker::world::OwnObject;
 use usher_domain::object::id::{ProviderConfigId, ResourceId};
-use usher_kernel::{Book, Standing, Timestamp};
+use usher_kernel::{NameLedger, Standing, Timestamp};
 use usher_store::{Command, Error};
 use uuid::Uuid;
 
@@ -28,10 +28,10 @@ impl Orphans for Services {
 
     async fn reap(&self, caller: &Caller) -> Answer<Vec<Orphan>> {
         let mut reaped: Vec<Orphan> = Vec::new();
-        let mut lives: BTreeMap<ResourceId, ()> = BTreeMap::new();
+        let mut reconcilers: BTreeMap<ResourceId, ()> = BTreeMap::new();
         for orphan in self.all_orphans().await?.into_iter().filter(|it| it.reapable) {
             let Some(id) = orphan.resource else { continue };
-            if lives.insert(id, ()).is_none() {
+            if reconcilers.insert(id, ()).is_none() {
                 let order = Command::Reap { by: caller.name.to_string() };
                 self.order(caller, id, (order, Action::ResourceReap)).await?;
             }
@@ -64,7 +64,7 @@ impl Orphans for Services {
 
 /// The ledger of one owner.
 struct Known {
-    book: Book,
+    name_ledger: NameLedger,
     resource: Option<ResourceId>,
     abandoned: bool,
 }
@@ -80,15 +80,15 @@ impl Services {
     /// The objects of every world that no ledger accounts for.
     async fn all_orphans(&self) -> Answer<Vec<Orphan>> {
         let installation = self.store.installation().id.to_string();
-        let mut lives: BTreeMap<Uuid, Option<Known>> = BTreeMap::new();
+        let mut reconcilers: BTreeMap<Uuid, Option<Known>> = BTreeMap::new();
         let mut orphans = Vec::new();
         for (world, attached) in self.worlds.iter() {
             let objects = attached.world.objects(&installation).await.map_err(unavailable)?;
             for object in objects {
-                let Some(life) = object.owner else { continue };
-                let known = match lives.entry(life) {
+                let Some(owner) = object.owner else { continue };
+                let known = match reconcilers.entry(owner) {
                     Entry::Occupied(known) => known.into_mut(),
-                    Entry::Vacant(place) => place.insert(self.known_life(life).await?),
+                    Entry::Vacant(place) => place.insert(self.known_owner(owner).await?),
                 };
                 orphans.extend(orphan(world, object, known.as_ref()));
             }
@@ -96,12 +96,12 @@ impl Services {
         Ok(orphans)
     }
 
-    async fn known_life(&self, life: Uuid) -> Answer<Option<Known>> {
-        match self.store.resource(ResourceId::from_uuid(life)).await {
+    async fn known_owner(&self, owner: Uuid) -> Answer<Option<Known>> {
+        match self.store.resource(ResourceId::from_uuid(owner)).await {
             Ok(record) => {
                 let abandoned = record.state.fields().outcome == Some(Outcome::Abandoned);
                 let resource = Some(record.state.id());
-                return Ok(Some(Known { book: record.book, resource, abandoned }));
+                return Ok(Some(Known { name_ledger: record.name_ledger, resource, abandoned }));
             }
             Err(
                 Error::NotFound { .. }
@@ -109,8 +109,12 @@ impl Services {
             ) => {}
             Err(error) => return Err(failure(error)),
         }
-        match self.store.provider_config(ProviderConfigId::from_uuid(life)).await {
-            Ok(record) => Ok(Some(Known { book: record.book, resource: None, abandoned: false })),
+        match self.store.provider_config(ProviderConfigId::from_uuid(owner)).await {
+            Ok(record) => Ok(Some(Known {
+                name_ledger: record.name_ledger,
+                resource: None,
+                abandoned: false,
+            })),
             Err(Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(failure(error)),
         }
@@ -122,10 +126,10 @@ fn orphan(world: &str, object: OwnObject, known: Option<&Known>) -> Option<Orpha
     let (cause, resource, reapable) = match known {
         None => ("no record of this installation has its owner id", None, false),
         Some(known) => {
-            let rows = known.book.rows().iter();
+            let rows = known.name_ledger.rows().iter();
             let mut own = rows.filter(|row| row.uid.as_ref() == Some(&object.uid));
             let intended = known
-                .book
+                .name_ledger
                 .rows()
                 .iter()
                 .any(|row| row.standing == Standing::Intended && row.name.name == object.name);

@@ -11,7 +11,7 @@ use usher_domain::broker::phase::Phase;
 use usher_domain::broker::reconcile::rules;
 use usher_domain::broker::verdict::{EffectKind, Verdict};
 use usher_domain::object::id::ResourceId;
-use usher_kernel::{Book, Name, Record};
+use usher_kernel::{Name, NameLedger, Record};
 
 use super::{Services, failure, unavailable};
 
@@ -28,8 +28,9 @@ impl Services {
         let wished = Record { state: wished, ..record.clone() };
         let world = self.worlds.get(&wished.state.pinned().world).map_err(unavailable)?;
         let seen = world.observe(&wished).await.map_err(unavailable)?;
-        let book = record.book.with(&record.book.absorb(&seen.sightings));
-        let steps = play(&wished.state, &book, (wished.state.facts(&book, now), seen.facts));
+        let name_ledger = record.name_ledger.with(&record.name_ledger.absorb(&seen.sightings));
+        let steps =
+            play(&wished.state, &name_ledger, (wished.state.facts(&name_ledger, now), seen.facts));
         let resource = self.view(&record).await?;
         let explained = self.explanation(&record.state).await;
         let blockers = self.blockers(&record, &explained).await?;
@@ -38,7 +39,11 @@ impl Services {
 }
 
 /// Simulates the rules to the end; every effect and every wait succeeds.
-fn play(resource: &Resource, book: &Book, (row, seen): (RowFacts, Facts)) -> Vec<PlanStep> {
+fn play(
+    resource: &Resource,
+    name_ledger: &NameLedger,
+    (row, seen): (RowFacts, Facts),
+) -> Vec<PlanStep> {
     let (mut row, mut seen) = (row, seen);
     let mut steps: Vec<PlanStep> = Vec::new();
     while steps.len() < STEPS_MAX {
@@ -47,7 +52,7 @@ fn play(resource: &Resource, book: &Book, (row, seen): (RowFacts, Facts)) -> Vec
             phase: verdict.phase,
             reason: verdict.reason,
             effect: verdict.effect,
-            name: verdict.effect.and_then(|it| named(it, resource, book)),
+            name: verdict.effect.and_then(|it| named(it, resource, name_ledger)),
         };
         if steps.last() != Some(&step) {
             steps.push(step);
@@ -90,9 +95,10 @@ fn is_clear(seen: Facts) -> bool {
 }
 
 /// The name that an effect acts on.
-fn named(kind: EffectKind, resource: &Resource, book: &Book) -> Option<Name> {
+fn named(kind: EffectKind, resource: &Resource, name_ledger: &NameLedger) -> Option<Name> {
     let generation = resource.generation();
-    let seen = |wanted: &dyn Fn(&Name) -> bool| book.first_seen(wanted).map(|row| row.name.clone());
+    let seen =
+        |wanted: &dyn Fn(&Name) -> bool| name_ledger.first_seen(wanted).map(|row| row.name.clone());
     match kind {
         EffectKind::DeregisterNode => seen(&|name| name.kind == KIND_PEER),
         EffectKind::ReleaseProtection | EffectKind::DeleteSubstrate | EffectKind::Apply => {

@@ -77,11 +77,11 @@ impl Resources for Services {
         let record = self.record(id).await?;
         let config = record.state.pinned().provider_config;
         let shared = match self.store.provider_config(config).await {
-            Ok(shared) => Some((config, shared.book.rows().to_vec())),
+            Ok(shared) => Some((config, shared.name_ledger.rows().to_vec())),
             Err(Error::NotFound { .. }) => None,
             Err(error) => return Err(failure(error)),
         };
-        let rows = record.book.rows().to_vec();
+        let rows = record.name_ledger.rows().to_vec();
         Ok(Receipt { resource: self.view(&record).await?, rows, provider_config: shared })
     }
 

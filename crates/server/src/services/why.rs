@@ -125,7 +125,7 @@ fn waiting(object: &WaitingObject) -> Blocker {
 /// The objects of a resource in teardown that still exist.
 fn standing(record: &Record<Resource>) -> Vec<Blocker> {
     let outside = |kind: &str| kind != KIND_PEER && kind != KIND_TOKEN;
-    let rows = record.book.rows().iter().filter(|row| outside(&row.name.kind));
+    let rows = record.name_ledger.rows().iter().filter(|row| outside(&row.name.kind));
     let rows = rows.filter(|row| row.standing == Standing::Seen);
     let blocker = |row: &usher_kernel::Row| Blocker {
         kind: row.name.kind.clone(),

@@ -13,7 +13,7 @@ use usher_domain::fleet::ident::{ClusterId, ShardId};
 use usher_domain::fleet::list::Credence;
 use usher_domain::fleet::plan::{Cause, HeldBack, Judged, Outcome, RawNeed};
 use usher_domain::fleet::reason::Reason;
-use usher_domain::object::id::{MachineLifeId, OperatorTokenId, ResourceId};
+use usher_domain::object::id::{MachineRecordId, OperatorTokenId, ResourceId};
 use usher_domain::operators::Grant;
 use usher_server::services::fleet::Machines;
 use usher_store::{Acquisition, Cycle, List, MachineCommand, ShardLease, Store};
@@ -65,7 +65,7 @@ async fn settle(
     store: &Store,
     lease: &ShardLease,
     (adopted, credence): (Vec<Adopted>, Credence),
-) -> Vec<MachineLifeId> {
+) -> Vec<MachineRecordId> {
     let list = List { provider: "p".to_owned(), revision: vec![], credence };
     let cycle = Cycle { lease: lease.clone(), writes: vec![], adopted, lists: vec![list] };
     let written = store.commit_cycle(cycle).await.unwrap();
@@ -209,6 +209,6 @@ async fn why_names_the_shard_the_holder_and_the_list_of_a_machine() {
     let named = MachineQuery { name: Some("m-2".to_owned()), ..MachineQuery::default() };
     let page = fleet.machines(named, paging()).await.unwrap();
     assert_eq!(page.items[0].id, ids[1]);
-    let nobody = MachineLifeId::from_uuid(Uuid::now_v7());
+    let nobody = MachineRecordId::from_uuid(Uuid::now_v7());
     assert_eq!(code(fleet.machine(nobody).await.unwrap_err()), "machine_not_found");
 }

@@ -12,7 +12,7 @@ use usher_kernel::schedule::{Claim, Entry};
 use usher_kernel::{Generation, Stopped, Timestamp, Trouble, Wake};
 
 use crate::broker::mesh::TokenRow;
-use crate::broker::store::{EventRow, Life, Store, Turn, Write};
+use crate::broker::store::{EventRow, Item, Store, Turn, Write};
 use crate::contract::port::{No, Port};
 
 /// The reason that is written with every step: no checker reads it back.
@@ -55,7 +55,7 @@ impl Behind {
     }
 
     /// What it answered; an answer that should not be is kept.
-    fn heard<T>(&mut self, answer: Result<T, No>) -> Option<T> {
+    fn reading<T>(&mut self, answer: Result<T, No>) -> Option<T> {
         match answer {
             Ok(answer) => Some(answer),
             Err(no) => {
@@ -80,30 +80,30 @@ impl Store {
     /// Does something that is never refused and moves only the entry of this life.
     fn turn<T>(
         &mut self,
-        life: Life,
+        work_item: Item,
         verb: impl FnOnce(&mut dyn Port, ledger::WorkItem) -> Result<T, No>,
     ) {
-        let named = self.life(life);
+        let named = self.work_item(work_item);
         let Some(behind) = self.behind.as_mut() else { return };
         let answer = verb(&mut *behind.port, named);
-        behind.heard(answer);
-        self.refresh_entry(life);
+        behind.reading(answer);
+        self.refresh_entry(work_item);
     }
 
-    fn life(&self, life: Life) -> ledger::WorkItem {
+    fn work_item(&self, work_item: Item) -> ledger::WorkItem {
         let id = |index: usize| self.resources[index].record.state.id();
-        match life {
-            Life::Resource(index) => ledger::WorkItem::Resource(id(index)),
-            Life::Tombstone(index) => ledger::WorkItem::Tombstone(id(index)),
-            Life::Config => ledger::WorkItem::ProviderConfig(self.config.record.state.id),
+        match work_item {
+            Item::Resource(index) => ledger::WorkItem::Resource(id(index)),
+            Item::Tombstone(index) => ledger::WorkItem::Tombstone(id(index)),
+            Item::Config => ledger::WorkItem::ProviderConfig(self.config.record.state.id),
         }
     }
 
-    fn life_here(&self, life: ledger::WorkItem) -> Option<Life> {
-        match life {
-            ledger::WorkItem::Resource(id) => self.index_of(id).map(Life::Resource),
-            ledger::WorkItem::Tombstone(id) => self.index_of(id).map(Life::Tombstone),
-            ledger::WorkItem::ProviderConfig(_) => Some(Life::Config),
+    fn life_here(&self, work_item: ledger::WorkItem) -> Option<Item> {
+        match work_item {
+            ledger::WorkItem::Resource(id) => self.index_of(id).map(Item::Resource),
+            ledger::WorkItem::Tombstone(id) => self.index_of(id).map(Item::Tombstone),
+            ledger::WorkItem::ProviderConfig(_) => Some(Item::Config),
         }
     }
 
@@ -115,8 +115,8 @@ impl Store {
         behind.failed.take()
     }
 
-    pub(crate) fn wake_behind(&mut self, life: Life) {
-        self.turn(life, |port, life| port.wake(life));
+    pub(crate) fn wake_behind(&mut self, work_item: Item) {
+        self.turn(work_item, |port, work_item| port.wake(work_item));
     }
 
     pub(crate) fn wake_all_behind(&mut self) {
@@ -128,7 +128,7 @@ impl Store {
         self.behind.as_mut().map_or(Ok(()), |it| it.port.accept(accepted, None))
     }
 
-    pub(crate) fn claim_behind(&mut self) -> Option<(Life, Claim)> {
+    pub(crate) fn claim_behind(&mut self) -> Option<(Item, Claim)> {
         let idle = !self.is_anything_due();
         let behind = self.behind.as_mut()?;
         behind.spared += u32::from(idle);
@@ -136,36 +136,36 @@ impl Store {
             return None;
         }
         let batch = behind.port.claim_due(1);
-        let batch = behind.heard(batch)?;
+        let batch = behind.reading(batch)?;
         if !batch.parked.is_empty() {
             behind.failed.get_or_insert(format!("parked: {:?}", batch.parked));
         }
         let leased = batch.leased.into_iter().next()?;
-        let life = self.life_here(leased.item)?;
-        let was_leased = self.entry(life).and_then(|it| it.lease_until);
+        let work_item = self.life_here(leased.item)?;
+        let was_leased = self.entry(work_item).and_then(|it| it.lease_until);
         if was_leased.is_some_and(|until| leased.now < until) {
-            let what = format!("{life:?} was leased twice");
+            let what = format!("{work_item:?} was leased twice");
             self.behind.as_mut()?.failed.get_or_insert(what);
         }
-        self.refresh_entry(life);
-        Some((life, leased.claim))
+        self.refresh_entry(work_item);
+        Some((work_item, leased.claim))
     }
 
     /// Whether anybody is due, by what was read back.
     fn is_anything_due(&mut self) -> bool {
         let Some(now) = self.behind.as_ref().map(Behind::now) else { return false };
         let due = |it: &Entry| !it.is_leased(now) && it.due.is_some_and(|due| due <= now);
-        self.lives().into_iter().any(|life| self.entry(life).is_some_and(|it| due(it)))
+        self.items().into_iter().any(|work_item| self.entry(work_item).is_some_and(|it| due(it)))
     }
 
     /// Keeps an answer that should not be.
     fn expect<T>(&mut self, answer: Option<Result<T, No>>) -> Option<T> {
-        self.behind.as_mut()?.heard(answer?)
+        self.behind.as_mut()?.reading(answer?)
     }
 
     pub(crate) fn finish_behind(
         &mut self,
-        life: Life,
+        work_item: Item,
         claim: &Claim,
         outcome: &Result<Wake, Stopped>,
     ) {
@@ -173,12 +173,14 @@ impl Store {
         match outcome {
             Ok(wake) => {
                 let wake = *wake;
-                self.turn(life, |port, life| {
-                    port.release(Release { item: life, claim, wake, reason: REASON })
+                self.turn(work_item, |port, work_item| {
+                    port.release(Release { item: work_item, claim, wake, reason: REASON })
                 });
             }
             Err(stopped) => {
-                self.turn(life, |port, life| port.postpone(life, claim, &stopped.trouble));
+                self.turn(work_item, |port, work_item| {
+                    port.postpone(work_item, claim, &stopped.trouble)
+                });
             }
         }
     }
@@ -196,13 +198,13 @@ impl Store {
             next: write.next.clone(),
             rows: write.rows.to_vec(),
             event: write.event.clone(),
-            lease: lease.map(|(life, claim)| {
-                let life = self.life(life);
-                Stay { item: life, claim, reason: REASON, finished: false }
+            lease: lease.map(|(work_item, claim)| {
+                let work_item = self.work_item(work_item);
+                Stay { item: work_item, claim, reason: REASON, finished: false }
             }),
-            release: release.map(|(life, claim, wake)| {
-                let life = self.life(life);
-                Release { item: life, claim, wake, reason: REASON }
+            release: release.map(|(work_item, claim, wake)| {
+                let work_item = self.work_item(work_item);
+                Release { item: work_item, claim, wake, reason: REASON }
             }),
         };
         self.ask(|port| port.commit(write)).unwrap_or(Ok(())).map_err(No::trouble)
@@ -232,13 +234,13 @@ impl Store {
     }
 
     /// Reads the entry of a life back.
-    fn refresh_entry(&mut self, life: Life) {
-        let named = self.life(life);
+    fn refresh_entry(&mut self, work_item: Item) {
+        let named = self.work_item(work_item);
         let Some(behind) = self.behind.as_mut() else { return };
         let read = behind.port.entry(named);
-        let read = behind.heard(read).flatten();
+        let read = behind.reading(read).flatten();
         behind.now = behind.port.now();
-        if let (Some(entry), Some(read)) = (self.entry(life), read) {
+        if let (Some(entry), Some(read)) = (self.entry(work_item), read) {
             *entry = read;
         }
     }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use usher_domain::blueprint::MeshRole;
 use usher_domain::broker::facts::{
-    Anchor, Composed, Config, Facts, Finalization, Gate, Intent, Node, Protection, RowFacts,
-    Tenure, Token, Xr,
+    Anchor, Composed, Config, Facts, Finalization, Gate, GenerationState, Intent, Node, Protection,
+    RowFacts, Token, Xr,
 };
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::reconcile::rules;
@@ -15,8 +15,8 @@ use usher_kernel::Visibility;
 use crate::bench::{header, line};
 use crate::broker::state::State;
 use crate::coverage::Coverage;
-use crate::life::live;
 use crate::rng::Rng;
+use crate::scenario::run_seed;
 
 const CELLS: u64 = 20_000_000;
 const LIVES: u64 = 3_000;
@@ -28,7 +28,7 @@ pub fn table() -> String {
     let began = Instant::now();
     let mut coverage = Coverage::default();
     for seed in 0..LIVES {
-        coverage.add(&live::<State>(seed, None, false).coverage);
+        coverage.add(&run_seed::<State>(seed, None, false).coverage);
     }
     let took = began.elapsed();
     line(&mut text, "steps of simulated lives", coverage.steps, took);
@@ -50,7 +50,7 @@ fn cell(rng: &mut Rng) -> (RowFacts, Facts) {
     let row = RowFacts {
         phase: pick(rng, Phase::ALL),
         intent: pick(rng, Intent::ALL),
-        tenure: pick(rng, Tenure::ALL),
+        generation_state: pick(rng, GenerationState::ALL),
         role: pick(rng, &MeshRole::ALL),
         closing: pick(rng, Finalization::ALL),
     };

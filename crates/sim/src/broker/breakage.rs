@@ -5,18 +5,18 @@
 use std::collections::BTreeMap;
 
 use usher_domain::broker::aggregate::{Fields, KIND_TOKEN, Resource};
-use usher_domain::broker::consequence::Consequences;
 use usher_domain::broker::event::Event;
-use usher_domain::broker::facts::{Anchor, Composed, Node, Tenure, Token, Xr};
-use usher_domain::broker::life::Broker;
-use usher_domain::broker::look::{ComposedState, Guard, Look};
+use usher_domain::broker::facts::{Anchor, Composed, GenerationState, Node, Token, Xr};
 use usher_domain::broker::observe::Observed;
 use usher_domain::broker::phase::Phase;
+use usher_domain::broker::reconciler::Broker;
+use usher_domain::broker::side_writes::SideWrites;
+use usher_domain::broker::snapshot::{ComposedState, Guard, Snapshot};
 use usher_domain::object::authority::Authority;
 use usher_kernel::{Answer, Decision, Generation, Record, Standing, Timestamp, Visibility};
 
 use crate::broker::outside::Kind;
-use crate::realm::QueueBend;
+use crate::sim_world::QueueBend;
 use crate::words::words;
 
 words! {
@@ -116,36 +116,38 @@ impl Breakage {
     }
 
     /// Around the World: bends what was brought back, before it is judged.
-    pub fn bend_look(self, look: &mut Look) {
+    pub fn bend_snapshot(self, snapshot: &mut Snapshot) {
         if self == Self::ErrorIsAbsent {
-            look.xr = Ok(look.xr.clone().unwrap_or(None));
-            look.anchors = Ok(look.anchors.clone().unwrap_or_default());
-            for it in look.composed.iter_mut().filter(|it| it.heard.is_err()) {
-                it.heard = Ok(ComposedState::Absent);
+            snapshot.xr = Ok(snapshot.xr.clone().unwrap_or(None));
+            snapshot.anchors = Ok(snapshot.anchors.clone().unwrap_or_default());
+            for it in snapshot.composed.iter_mut().filter(|it| it.reading.is_err()) {
+                it.reading = Ok(ComposedState::Absent);
             }
-            look.composed_listed = Ok(());
+            snapshot.composed_listed = Ok(());
         }
-        if self == Self::NodeUnknownIsGone && look.peers.is_err() {
-            look.peers = Ok(BTreeMap::new());
+        if self == Self::NodeUnknownIsGone && snapshot.peers.is_err() {
+            snapshot.peers = Ok(BTreeMap::new());
         }
         if self == Self::TrustRebuilt {
-            look.authority = Authority::Pinned;
+            snapshot.authority = Authority::Pinned;
         }
         if self == Self::IgnoreRail {
-            look.rail_tripped = false;
+            snapshot.rail_tripped = false;
         }
         if self == Self::KindRemovedIsGone {
-            let removed =
-                look.composed.iter_mut().filter(|it| it.heard == Ok(ComposedState::KindRemoved));
+            let removed = snapshot
+                .composed
+                .iter_mut()
+                .filter(|it| it.reading == Ok(ComposedState::KindRemoved));
             for it in removed {
-                it.heard = Ok(ComposedState::Absent);
+                it.reading = Ok(ComposedState::Absent);
             }
         }
-        let guard = look.protection;
+        let guard = snapshot.protection;
         if self == Self::IgnoreGuard && guard == Ok(Guard::Somebody)
             || self == Self::KeepGuard && guard == Ok(Guard::Ours)
         {
-            look.protection = Ok(Guard::None);
+            snapshot.protection = Ok(Guard::None);
         }
     }
 
@@ -192,13 +194,13 @@ impl Breakage {
         let fields = record.state.fields();
         let failed = fields.phase == Phase::Failed && fields.deletion_requested_at.is_none();
         let flaps = fields.phase == Phase::Ready && seen.facts.xr == Xr::Converging;
-        let lost = fields.tenure == Tenure::Live && seen.facts.xr == Xr::Absent;
+        let lost = fields.generation_state == GenerationState::Live && seen.facts.xr == Xr::Absent;
         let mut bent = fields.clone();
         if self == Self::FlapReady && flaps || self == Self::ForgetFailure && failed {
             bent.phase = Phase::Provisioning;
         }
         if self == Self::ReuseGeneration && lost {
-            bent.tenure = Tenure::Fresh;
+            bent.generation_state = GenerationState::Fresh;
         }
         if self == Self::SkipQuietTime {
             bent.quiet_until = None;
@@ -210,10 +212,13 @@ impl Breakage {
     pub fn bend_decision(self, decision: &mut Decision<Broker>, now: Timestamp) {
         let fields = decision.next.fields();
         let asked = fields.deletion_requested_at.is_some();
-        if self == Self::SkipShowingOut && fields.tenure == Tenure::Leaving && !asked {
+        if self == Self::SkipShowingOut
+            && fields.generation_state == GenerationState::Leaving
+            && !asked
+        {
             let next = Fields {
                 generation: fields.generation.next(),
-                tenure: Tenure::Fresh,
+                generation_state: GenerationState::Fresh,
                 ..fields.clone()
             };
             if let Ok(next) = Resource::hydrate(next) {
@@ -241,9 +246,9 @@ impl Breakage {
     }
 
     /// Around the Ledger: bends what goes with a write.
-    pub fn bend_consequences(self, consequences: &mut Consequences) {
-        consequences.bury &= self != Self::DropTombstone;
-        consequences.part_provider_config &= self != Self::ConfigNeverCounted;
+    pub fn bend_side_writes(self, side_writes: &mut SideWrites) {
+        side_writes.bury &= self != Self::DropTombstone;
+        side_writes.part_provider_config &= self != Self::ConfigNeverCounted;
     }
 
     /// Around the Ledger: bends the row that is written.
@@ -274,5 +279,5 @@ fn take_for_ours(seen: &mut Observed) {
 
 fn rebuilt(record: &Record<Resource>, fields: Fields) -> Record<Resource> {
     let state = Resource::hydrate(fields).unwrap_or_else(|_| record.state.clone());
-    Record { version: record.version, state, book: record.book.clone() }
+    Record { version: record.version, state, name_ledger: record.name_ledger.clone() }
 }

@@ -3,10 +3,10 @@
 use usher_domain::blueprint::MeshRole;
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::event::{Event, EventType};
-use usher_domain::broker::facts::Tenure;
-use usher_domain::broker::look::TokenState;
+use usher_domain::broker::facts::GenerationState;
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config;
+use usher_domain::broker::snapshot::TokenState;
 use usher_domain::object::id::TokenId;
 
 use usher_kernel::{Record, Row};
@@ -15,7 +15,7 @@ use crate::broker::execute::Sender;
 use crate::broker::outside::{Kind, Object, number, uid};
 use crate::broker::state::State;
 use crate::clock::{LEASE, Tick};
-use crate::realm::{EveryWorld, Realm as _};
+use crate::sim_world::{EveryWorld, SimWorld as _};
 use crate::words::words;
 
 words! {
@@ -135,7 +135,9 @@ impl State {
         behind_rail: bool,
     ) {
         let next = &self.store.resources[index].record.state;
-        if next.tenure() != Tenure::Leaving || before.state.tenure() == Tenure::Leaving {
+        if next.generation_state() != GenerationState::Leaving
+            || before.state.generation_state() == GenerationState::Leaving
+        {
             return;
         }
         if behind_rail {
@@ -143,7 +145,7 @@ impl State {
             self.wrong(Checker::RailHolds, what);
         }
         let name = before.state.xr_name(before.state.generation());
-        let mut uids = before.book.rows().iter().filter(|it| it.name == name);
+        let mut uids = before.name_ledger.rows().iter().filter(|it| it.name == name);
         let only = uids.next().and_then(|it| it.uid.clone()).filter(|_| uids.next().is_none());
         let object = only.and_then(|it| self.outside.by_uid(number(&it)));
         if object.is_some_and(|it| !it.leaving) {
@@ -153,7 +155,7 @@ impl State {
     }
 
     /// What every commit of a driver must respect.
-    pub(crate) fn check_commit(&mut self, index: usize, before: Crossing, looked_at: Tick) {
+    pub(crate) fn check_commit(&mut self, index: usize, before: Crossing, observed_at: Tick) {
         let row = &self.store.resources[index];
         let phase = row.record.state.phase();
         let Crossing { phase: was, asked: was_asked } = before;
@@ -168,20 +170,20 @@ impl State {
             self.wrong(Checker::Sticky, format!("resource {index} went from {was} to {phase}"));
         }
         if phase == Phase::Deleted && was != Phase::Deleted {
-            self.check_deleted(index, looked_at);
+            self.check_deleted(index, observed_at);
         }
         if phase == Phase::Ready && was != Phase::Ready {
             self.check_ready(index);
         }
     }
 
-    fn check_deleted(&mut self, index: usize, looked_at: Tick) {
+    fn check_deleted(&mut self, index: usize, observed_at: Tick) {
         let row = &self.store.resources[index];
-        let open = row.record.book.rows().iter().find(|it| !it.standing.is_settled());
+        let open = row.record.name_ledger.rows().iter().find(|it| !it.standing.is_settled());
         let open = open.map(|it| format!("{} {}", it.standing.as_str(), it.name.name));
         let maker = Some(Sender::Resource(index));
         let mut alive = self.outside.objects.iter();
-        let alive = alive.find(|it| it.created < looked_at && it.made_by == maker);
+        let alive = alive.find(|it| it.created < observed_at && it.made_by == maker);
         let alive = alive.map(|it| format!("{:?} {} lives", it.kind, it.name));
         let peer = self.store.peers.iter().find(|it| it.resource == index && it.is_registered());
         let peer = peer.map(|_| "its node is registered".to_owned());
@@ -202,13 +204,13 @@ impl State {
             .iter()
             .find(|it| it.resource == index && it.generation() == generation);
         let xr = self.outside.find(Kind::Xr, &state.pinned().xr_name);
-        let book = self.store.book(index);
+        let name_ledger = self.store.name_ledger(index);
         let enrolled = peer.is_some_and(|peer| {
             let owner = self.outside.by_uid(peer.machine).and_then(|machine| machine.owner);
             // A machine that vanished and an XR that was replaced since the look are the next
             // step's business, and a node cannot be told of a substrate that no look ever saw.
             owner.is_none_or(|owner| {
-                let on_record = book.rows().iter().any(|row| row.uid == Some(uid(owner)));
+                let on_record = name_ledger.rows().iter().any(|row| row.uid == Some(uid(owner)));
                 let since = |xr: &Object| xr.created + LEASE > self.base.tick;
                 !on_record || xr.is_none_or(|xr| xr.uid == owner || since(xr))
             })
@@ -286,7 +288,7 @@ impl State {
             if it.made_by != Some(Sender::Resource(index)) {
                 continue;
             }
-            let rows = row.record.book.rows();
+            let rows = row.record.name_ledger.rows();
             let is_row = |row: &Row| row.name.name == it.name && row.uid == Some(uid(it.uid));
             let named = rows.iter().any(is_row);
             if deleted {

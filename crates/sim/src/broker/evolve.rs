@@ -5,7 +5,7 @@ use crate::broker::fault::Fault;
 use crate::broker::outside::{Agent, Composite, Guard, Kind, Object};
 use crate::broker::state::State;
 use crate::clock::Tick;
-use crate::realm::Realm as _;
+use crate::sim_world::SimWorld as _;
 
 impl State {
     /// One tick of everything but the drivers.
@@ -84,7 +84,7 @@ impl State {
         let flapped = composite.is_some_and(|it| it.flaps_until == tick);
         let failed = composite.is_some_and(|it| it.fails_at == Some(tick));
         let freed = composite.is_some_and(|it| it.guard == Guard::Somebody)
-            && (self.base.rng.per_mille(8) || !self.stormy());
+            && (self.base.rng.per_mille(8) || !self.in_fault_phase());
         if failed {
             self.met(Fault::Hopeless);
         }
@@ -142,8 +142,8 @@ impl State {
             let Some((token, generation)) = composite.token.filter(|_| !booted) else {
                 continue;
             };
-            let never = self.strikes(Fault::AgentNever, 200);
-            let late = !never && self.strikes(Fault::AgentLate, 400);
+            let never = self.injects(Fault::AgentNever, 200);
+            let late = !never && self.injects(Fault::AgentLate, 400);
             let delay =
                 if late { self.base.rng.between(40, 250) } else { self.base.rng.between(0, 20) };
             let tries_at = (!never).then_some(tick + delay);
@@ -164,7 +164,7 @@ impl State {
         if tick == self.watch_down_until {
             self.store.wake_all(now);
         }
-        let lag = if self.stormy() { 2 } else { 0 };
+        let lag = if self.in_fault_phase() { 2 } else { 0 };
         let due: Vec<(Tick, String)> =
             self.outside.changed.iter().filter(|it| it.0 + lag <= tick).cloned().collect();
         self.outside.changed.retain(|it| it.0 + lag > tick);

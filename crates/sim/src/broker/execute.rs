@@ -11,7 +11,7 @@ use crate::broker::fault::Fault;
 use crate::broker::outside::{Composite, Guard, Kind, Labels, Object, number, uid};
 use crate::broker::state::{State, installation};
 use crate::clock::Tick;
-use crate::realm::Realm as _;
+use crate::sim_world::SimWorld as _;
 
 /// One verb on its way, with what its sender knew.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub struct Request {
     /// The verb.
     pub verb: AnyVerb,
     /// When its sender looked at the world.
-    pub looked_at: Tick,
+    pub observed_at: Tick,
     /// Whether its sender is within its lease.
     pub in_time: bool,
     /// The rule that is broken on purpose.
@@ -114,20 +114,20 @@ impl State {
     }
 
     fn labels(&self, sender: Sender) -> Labels {
-        let life = match sender {
+        let work_item = match sender {
             Sender::Resource(i) => self.store.resources[i].record.state.id().to_string(),
             Sender::Config => self.store.config.record.state.id.to_string(),
         };
-        Labels { installation: installation().to_string(), life }
+        Labels { installation: installation().to_string(), work_item }
     }
 
     /// The ledger must know a name before anybody uses it.
     fn check_recorded(&mut self, sender: Sender, name: &Name) {
-        let book = match sender {
-            Sender::Resource(i) => self.store.book(i),
-            Sender::Config => &self.store.config.record.book,
+        let name_ledger = match sender {
+            Sender::Resource(i) => self.store.name_ledger(i),
+            Sender::Config => &self.store.config.record.name_ledger,
         };
-        if book.latest(name).is_none() {
+        if name_ledger.latest(name).is_none() {
             let what = format!("{} {} is not in the ledger", name.kind, name.name);
             self.wrong(Checker::NameBeforeUse, what);
         }
@@ -184,7 +184,7 @@ impl State {
         self.check_quiet_time(request, &xr.name);
         let anchored = self
             .store
-            .book(index)
+            .name_ledger(index)
             .rows()
             .iter()
             .any(|row| row.name.kind == "Anchor" && row.uid == owner.map(uid));
@@ -206,7 +206,7 @@ impl State {
         let is_node = state.pinned().role == usher_domain::blueprint::MeshRole::Node;
         let token = usher_domain::object::name::token(state.id(), generation);
         let hopeless = self.happens(Fault::Hopeless, 200);
-        let guarded = self.strikes(Fault::Guarded, 400);
+        let guarded = self.injects(Fault::Guarded, 400);
         let guard = if guarded {
             Guard::Somebody
         } else if wishes.guard_ours {
@@ -326,11 +326,12 @@ impl State {
         let (Sender::Resource(index), Kind::Xr) = (request.sender, found.kind) else {
             return;
         };
-        let book = self.store.book(index);
+        let name_ledger = self.store.name_ledger(index);
         let missing = self.outside.children(found.uid).find(|child| {
             let is_child =
                 |name: &Name| name.name == child.name && name.generation == xr.generation;
-            child.created <= request.looked_at && !book.rows().iter().any(|row| is_child(&row.name))
+            child.created <= request.observed_at
+                && !name_ledger.rows().iter().any(|row| is_child(&row.name))
         });
         if let Some(missing) = missing {
             let what = format!("{} is not in the ledger and its XR goes", missing.name);

@@ -47,35 +47,35 @@ impl Memory {
         self.store.index_of(id).ok_or(No::Refused("provisioned_resource_not_found"))
     }
 
-    fn here(&self, life: WorkItem) -> Option<store::Life> {
-        match life {
-            WorkItem::Resource(id) => self.store.index_of(id).map(store::Life::Resource),
-            WorkItem::Tombstone(id) => self.store.index_of(id).map(store::Life::Tombstone),
-            WorkItem::ProviderConfig(_) => self.store.has_config().then_some(store::Life::Config),
+    fn here(&self, work_item: WorkItem) -> Option<store::Item> {
+        match work_item {
+            WorkItem::Resource(id) => self.store.index_of(id).map(store::Item::Resource),
+            WorkItem::Tombstone(id) => self.store.index_of(id).map(store::Item::Tombstone),
+            WorkItem::ProviderConfig(_) => self.store.has_config().then_some(store::Item::Config),
         }
     }
 
-    fn life(&self, life: store::Life) -> WorkItem {
+    fn work_item(&self, work_item: store::Item) -> WorkItem {
         let id = |index: usize| self.store.resources[index].record.state.id();
-        match life {
-            store::Life::Resource(index) => WorkItem::Resource(id(index)),
-            store::Life::Tombstone(index) => WorkItem::Tombstone(id(index)),
-            store::Life::Config => WorkItem::ProviderConfig(self.store.config.record.state.id),
+        match work_item {
+            store::Item::Resource(index) => WorkItem::Resource(id(index)),
+            store::Item::Tombstone(index) => WorkItem::Tombstone(id(index)),
+            store::Item::Config => WorkItem::ProviderConfig(self.store.config.record.state.id),
         }
     }
 
-    fn entry_mut(&mut self, life: WorkItem) -> Option<&mut Entry> {
-        let life = self.here(life)?;
-        self.store.entry(life)
+    fn entry_mut(&mut self, work_item: WorkItem) -> Option<&mut Entry> {
+        let work_item = self.here(work_item)?;
+        self.store.entry(work_item)
     }
 
     /// A lease holder that was overtaken writes nothing.
     fn keep_turn<S, E>(&mut self, write: &RecordWrite<S, E>) -> Result<(), No> {
         let given = write.release.map(|it| (it.item, it.claim));
-        let Some((life, claim)) = write.lease.map(|it| (it.item, it.claim)).or(given) else {
+        let Some((work_item, claim)) = write.lease.map(|it| (it.item, it.claim)).or(given) else {
             return Ok(());
         };
-        let newest = self.entry_mut(life).map(|it| it.fence);
+        let newest = self.entry_mut(work_item).map(|it| it.fence);
         if newest == Some(claim.fence) { Ok(()) } else { Err(No::Conflict) }
     }
 
@@ -85,13 +85,13 @@ impl Memory {
     }
 
     /// The due lives, the longest due first.
-    fn due(&mut self) -> Vec<store::Life> {
-        let mut due: Vec<(Timestamp, store::Life)> = vec![];
-        for life in self.store.lives() {
+    fn due(&mut self) -> Vec<store::Item> {
+        let mut due: Vec<(Timestamp, store::Item)> = vec![];
+        for work_item in self.store.items() {
             let now = self.now;
-            let entry = self.store.entry(life).filter(|it| !it.is_leased(now) && !it.parked);
+            let entry = self.store.entry(work_item).filter(|it| !it.is_leased(now) && !it.parked);
             let at = entry.and_then(|it| it.due).filter(|at| *at <= now);
-            due.extend(at.map(|at| (at, life)));
+            due.extend(at.map(|at| (at, work_item)));
         }
         due.sort_by_key(|it| it.0);
         due.into_iter().map(|it| it.1).collect()
@@ -137,25 +137,25 @@ impl Port for Memory {
     fn claim_due(&mut self, count: u32) -> Result<Batch, No> {
         let now = self.now;
         let mut batch = Batch { now: Some(now), ..Batch::default() };
-        for life in self.due().into_iter().take(count.try_into().unwrap_or(usize::MAX)) {
-            let claim = self.store.entry(life).and_then(|it| it.claim(&PACE, Jitter(0), now));
+        for work_item in self.due().into_iter().take(count.try_into().unwrap_or(usize::MAX)) {
+            let claim = self.store.entry(work_item).and_then(|it| it.claim(&PACE, Jitter(0), now));
             let Some(claim) = claim else { continue };
-            let record = match life {
-                store::Life::Config => Ok(Held::ProviderConfig(self.store.leased_config(now))),
-                store::Life::Resource(i) => self
+            let record = match work_item {
+                store::Item::Config => Ok(Held::ProviderConfig(self.store.leased_config(now))),
+                store::Item::Resource(i) => self
                     .resource(self.store.resources[i].record.state.id())
                     .map(|_| Held::Resource(Box::new(self.store.leased_resource(i, now)))),
-                store::Life::Tombstone(i) => self
+                store::Item::Tombstone(i) => self
                     .resource(self.store.resources[i].record.state.id())
                     .map(|it| Held::Resource(Box::new(it))),
             };
-            let life = self.life(life);
+            let work_item = self.work_item(work_item);
             if let Ok(record) = record {
-                batch.leased.push(Leased { item: life, claim, record, now });
+                batch.leased.push(Leased { item: work_item, claim, record, now });
             } else {
-                let what = life.to_string();
-                self.postpone(life, claim, &Trouble::Corrupt { what: what.clone() })?;
-                batch.parked.push((life, what));
+                let what = work_item.to_string();
+                self.postpone(work_item, claim, &Trouble::Corrupt { what: what.clone() })?;
+                batch.parked.push((work_item, what));
             }
         }
         Ok(batch)
@@ -165,8 +165,8 @@ impl Port for Memory {
         let index = self.index(write.next.id())?;
         self.keep_turn(&write)?;
         let ResourceWrite { version, next, rows, event, release, .. } = write;
-        let release =
-            release.and_then(|it| self.here(it.item).map(|life| (life, it.claim, it.wake)));
+        let release = release
+            .and_then(|it| self.here(it.item).map(|work_item| (work_item, it.claim, it.wake)));
         let version = Some(version);
         let write = Write { version, next, rows: &rows, event, promised: None, breakage: None };
         self.store.commit(index, write, (None, release), self.now).map_err(|_| No::Conflict)
@@ -178,24 +178,24 @@ impl Port for Memory {
     }
 
     fn release(&mut self, release: Release) -> Result<(), No> {
-        let (now, Release { item: life, claim, wake, .. }) = (self.now, release);
-        if let Some(entry) = self.entry_mut(life) {
+        let (now, Release { item: work_item, claim, wake, .. }) = (self.now, release);
+        if let Some(entry) = self.entry_mut(work_item) {
             entry.release(&claim, wake, now);
         }
         Ok(())
     }
 
-    fn postpone(&mut self, life: WorkItem, claim: Claim, trouble: &Trouble) -> Result<(), No> {
+    fn postpone(&mut self, work_item: WorkItem, claim: Claim, trouble: &Trouble) -> Result<(), No> {
         let now = self.now;
-        if let Some(entry) = self.entry_mut(life) {
+        if let Some(entry) = self.entry_mut(work_item) {
             entry.postpone(&claim, trouble, &PACE, (Jitter(0), now));
         }
         Ok(())
     }
 
-    fn wake(&mut self, life: WorkItem) -> Result<bool, No> {
+    fn wake(&mut self, work_item: WorkItem) -> Result<bool, No> {
         let now = self.now;
-        Ok(self.entry_mut(life).map(|entry| entry.wake(now)).is_some())
+        Ok(self.entry_mut(work_item).map(|entry| entry.wake(now)).is_some())
     }
 
     fn wake_label(&mut self, resource: ResourceId) -> Result<bool, No> {
@@ -238,8 +238,8 @@ impl Port for Memory {
         Ok(self.store.config.record.clone())
     }
 
-    fn entry(&mut self, life: WorkItem) -> Result<Option<Entry>, No> {
-        Ok(self.entry_mut(life).cloned())
+    fn entry(&mut self, work_item: WorkItem) -> Result<Option<Entry>, No> {
+        Ok(self.entry_mut(work_item).cloned())
     }
 
     fn tokens(&mut self, resource: ResourceId) -> Result<Vec<Token>, No> {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use usher_domain::broker::facts::Tenure;
-use usher_domain::broker::look::{PeerState, TokenState};
+use usher_domain::broker::facts::GenerationState;
+use usher_domain::broker::snapshot::{PeerState, TokenState};
 use usher_domain::object::enrolment::{Nonce, PublicKey};
 use usher_domain::object::id::{PeerId, ProjectId, TokenId};
 use usher_domain::peers::{
@@ -21,10 +21,10 @@ use crate::broker::execute;
 use crate::broker::fault::Fault;
 use crate::broker::outside::Agent;
 use crate::broker::state::State;
-use crate::broker::store::{Life, Store};
+use crate::broker::store::{Item, Store};
 use crate::clock::Tick;
 use crate::contract::port::No;
-use crate::realm::Realm as _;
+use crate::sim_world::SimWorld as _;
 
 /// How long a simulated drain waits.
 const PATIENCE: Patience =
@@ -54,7 +54,7 @@ pub struct PeerRow {
     /// Until when it is not heard.
     pub lost_until: Tick,
     /// Whether it was heard at the last tick.
-    pub heard: bool,
+    pub reading: bool,
     /// Whether it was asked to leave.
     pub leaving: bool,
     /// The newest snapshot of the mesh it acknowledged.
@@ -120,9 +120,10 @@ impl State {
         let admits = self.store.resources[resource].record.state.admits(generation);
         let now = self.now();
         self.store.issue(resource, generation, request.breakage, now).map_err(No::trouble)?;
-        let live = self.live_tokens(resource);
-        if live > 1 || !admits {
-            let what = format!("resource {resource} has {live} live tokens, wants one: {admits}");
+        let run_seed = self.live_tokens(resource);
+        if run_seed > 1 || !admits {
+            let what =
+                format!("resource {resource} has {run_seed} live tokens, wants one: {admits}");
             self.wrong(Checker::OneLiveToken, what);
         }
         self.say(|_| format!("issued: token of resource {resource} {generation}"));
@@ -140,7 +141,7 @@ impl State {
             let agent = self.outside.agents[i].clone();
             let alive = self.outside.by_uid(agent.machine).is_some();
             // A request of a machine that is gone may still be under way.
-            let speaks = alive || (agent.tries_at == Some(tick) && self.stormy());
+            let speaks = alive || (agent.tries_at == Some(tick) && self.in_fault_phase());
             if agent.enrolled || !speaks || agent.tries_at.is_none_or(|at| tick < at) {
                 continue;
             }
@@ -173,7 +174,7 @@ impl State {
         }
         let (generation, resource) = (agent.generation, agent.resource);
         self.say(|_| format!("enrolled: node of resource {resource} {generation}"));
-        !self.strikes(Fault::EnrolmentAnswerLost, 150)
+        !self.injects(Fault::EnrolmentAnswerLost, 150)
     }
 
     fn request(&self, agent: &Agent) -> Option<Request> {
@@ -208,10 +209,10 @@ impl State {
             }
             let row = self.store.peers[i].clone();
             // A node that falls silent, or is heard again, wakes its resource: once.
-            let heard = self.peer_state(&row) == PeerState::Registered;
-            if row.is_registered() && heard != row.heard {
-                self.store.peers[i].heard = heard;
-                self.store.wake(Life::Resource(row.resource), now);
+            let reading = self.peer_state(&row) == PeerState::Registered;
+            if row.is_registered() && reading != row.reading {
+                self.store.peers[i].reading = reading;
+                self.store.wake(Item::Resource(row.resource), now);
             }
             if row.leaving && row.is_registered() {
                 self.drain_further(i);
@@ -268,7 +269,7 @@ impl Store {
         ResourceView {
             generation: resource.generation(),
             deletion_requested: resource.deletion_requested_at().is_some(),
-            replacing: resource.tenure() == Tenure::Leaving,
+            replacing: resource.generation_state() == GenerationState::Leaving,
         }
     }
 
@@ -322,7 +323,7 @@ impl Store {
         token.consumed = Some(consumption.clone());
         if self.behind.is_none() {
             self.tokens.insert(token.id, TokenRow { resource: row.resource, token });
-            self.wake(Life::Resource(row.resource), now);
+            self.wake(Item::Resource(row.resource), now);
         }
         outcome
     }
@@ -345,7 +346,7 @@ impl Store {
             resource: index,
             machine,
             lost_until: -1,
-            heard: true,
+            reading: true,
             leaving: false,
             acknowledged: self.snapshot,
         });
@@ -362,7 +363,7 @@ impl Store {
         if self.behind.is_some() {
             self.move_peer_behind(&before, after);
         } else {
-            self.wake(Life::Resource(resource), now);
+            self.wake(Item::Resource(resource), now);
         }
     }
 }

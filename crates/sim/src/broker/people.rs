@@ -4,7 +4,7 @@ use usher_domain::broker::ledger::Command;
 
 use crate::broker::check::Crossing;
 use crate::broker::state::State;
-use crate::realm::Realm as _;
+use crate::sim_world::SimWorld as _;
 
 impl State {
     /// Grants the wishes of this moment.

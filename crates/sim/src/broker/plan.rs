@@ -8,8 +8,8 @@ use crate::base::Course;
 use crate::broker::fault::Fault;
 use crate::clock::{FAULTS_END, Tick};
 use crate::fault::Mix;
+use crate::injected_fault;
 use crate::rng::Rng;
-use crate::strike;
 
 /// A pair of the transition table: a verb and the phase it leads to.
 pub type Pair = (Phase, EffectKind);
@@ -65,7 +65,7 @@ pub struct Plan {
 impl Plan {
     /// The plan of a seed.
     pub fn draw(seed: u64, rng: &mut Rng) -> Self {
-        let target = strike::target(seed, PAIRS.len());
+        let target = injected_fault::target(seed, PAIRS.len());
         let mut mix = Mix::draw::<Fault>(rng);
         let count = match rng.below(10) {
             0..=5 => 1,

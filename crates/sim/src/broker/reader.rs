@@ -4,7 +4,7 @@ use usher_kernel::Version;
 
 use crate::broker::check::Checker;
 use crate::broker::state::State;
-use crate::realm::Realm as _;
+use crate::sim_world::SimWorld as _;
 
 /// How many rows are read at a time.
 const PAGE: usize = 2;

@@ -16,25 +16,27 @@ use usher_domain::object::id::{
 use usher_domain::object::kv::KvCoordinates;
 use usher_domain::object::provider::Provider;
 use usher_kernel::schedule::{Claim, Entry};
-use usher_kernel::{Book, Generation, Record, Stopped, Timestamp, Trouble, Uid, Version, Wake};
+use usher_kernel::{
+    Generation, NameLedger, Record, Stopped, Timestamp, Trouble, Uid, Version, Wake,
+};
 use uuid::Uuid;
 
 use crate::base::Base;
 use crate::broker::behind::Behind;
 use crate::broker::breakage::Breakage;
+use crate::broker::driver_step::Notes;
 use crate::broker::execute::Request;
 use crate::broker::fault::Fault;
 use crate::broker::mesh::server_key;
 use crate::broker::outside::{Kind, Object, Outside};
 use crate::broker::plan::{PAIRS, Plan, Wishes};
 use crate::broker::reader::Reader;
-use crate::broker::seat::Notes;
-use crate::broker::store::{ConfigRow, Life, Store};
+use crate::broker::store::{ConfigRow, Item, Store};
 use crate::clock::{Tick, timestamp};
 use crate::contract::port::{No, Port, TestIds};
-use crate::realm::{EveryWorld, QueueBend, Realm};
+use crate::driver_step::DriverStep;
 use crate::rng::Rng;
-use crate::seat::Seat;
+use crate::sim_world::{EveryWorld, QueueBend, SimWorld};
 
 /// Everything that changes.
 pub struct State {
@@ -58,8 +60,8 @@ pub struct State {
     pub vanished: Vec<Tick>,
 }
 
-impl Realm for State {
-    type Life = Life;
+impl SimWorld for State {
+    type Item = Item;
     type Request = Request;
     type Notes = Notes;
     type Fault = Fault;
@@ -103,20 +105,20 @@ impl Realm for State {
         breakage.bend_queue()
     }
 
-    fn lives(&self) -> Vec<Life> {
-        self.store.lives()
+    fn items(&self) -> Vec<Item> {
+        self.store.items()
     }
 
-    fn entry(&mut self, life: Life) -> Option<&mut Entry> {
-        self.store.entry(life)
+    fn entry(&mut self, work_item: Item) -> Option<&mut Entry> {
+        self.store.entry(work_item)
     }
 
     fn notes(&self) -> Notes {
         Notes::new(self.store.next_number(), self.base.tick)
     }
 
-    async fn step(seat: &Seat<'_, Self>) -> Result<Wake, Stopped> {
-        seat.one_step().await
+    async fn step(driver: &DriverStep<'_, Self>) -> Result<Wake, Stopped> {
+        driver.one_step().await
     }
 
     fn execute(&mut self, request: &Request) -> Result<(), Trouble> {
@@ -132,19 +134,19 @@ impl Realm for State {
         self.store.behind.as_ref().map_or(simulated, Behind::now)
     }
 
-    fn claim_behind(&mut self) -> Option<Option<(Life, Claim)>> {
+    fn claim_behind(&mut self) -> Option<Option<(Item, Claim)>> {
         self.store.behind.is_some().then(|| self.store.claim_behind())
     }
 
     fn finish_behind(
         &mut self,
-        life: Life,
+        work_item: Item,
         claim: &Claim,
         outcome: &Result<Wake, Stopped>,
     ) -> bool {
         let behind = self.store.behind.is_some();
         if behind {
-            self.store.finish_behind(life, claim, outcome);
+            self.store.finish_behind(work_item, claim, outcome);
         }
         behind
     }
@@ -285,7 +287,7 @@ pub fn empty_store() -> Store {
     };
     let mut entry = Entry::new(now);
     entry.due = None;
-    let record = Record { version: Version(0), book: Book::default(), state: config };
+    let record = Record { version: Version(0), name_ledger: NameLedger::default(), state: config };
     Store {
         behind: None,
         resources: vec![],

@@ -8,16 +8,16 @@ use std::collections::BTreeMap;
 use usher_domain::broker::accept::Accepted;
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::command::{self, Change, Outstanding};
-use usher_domain::broker::consequence::Consequences;
 use usher_domain::broker::event::{Event, EventType, Outcome};
 use usher_domain::broker::ledger::{Command, ConfigWrite, Release};
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config::ProviderConfig;
+use usher_domain::broker::side_writes::SideWrites;
 use usher_domain::object::authority::Pin;
 use usher_domain::object::id::{ResourceId, TokenId};
 use usher_domain::tokens::{ResourceChange, Token};
 use usher_kernel::schedule::{Claim, Entry};
-use usher_kernel::{Book, Generation, Record, Row, Timestamp, Trouble, Version, Wake};
+use usher_kernel::{Generation, NameLedger, Record, Row, Timestamp, Trouble, Version, Wake};
 
 use crate::broker::behind::Behind;
 use crate::broker::breakage::Breakage;
@@ -26,11 +26,11 @@ use crate::clock::{REQUEST_BOUND, millis};
 use crate::contract::port::No;
 
 /// The lease under which a commit is written: kept, or given back with it.
-pub type Turn = (Option<(Life, Claim)>, Option<(Life, Claim, Wake)>);
+pub type Turn = (Option<(Item, Claim)>, Option<(Item, Claim, Wake)>);
 
 /// Which life an entry of the queue belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Life {
+pub enum Item {
     /// A provisioned resource.
     Resource(usize),
     /// What is left of one.
@@ -116,31 +116,31 @@ pub struct Store {
 
 impl Store {
     /// The entry of a life.
-    pub fn entry(&mut self, life: Life) -> Option<&mut Entry> {
-        match life {
-            Life::Resource(i) => self.resources.get_mut(i).map(|it| &mut it.entry),
-            Life::Tombstone(i) => self.resources.get_mut(i).and_then(|it| it.tombstone.as_mut()),
-            Life::Config => Some(&mut self.config.entry),
+    pub fn entry(&mut self, work_item: Item) -> Option<&mut Entry> {
+        match work_item {
+            Item::Resource(i) => self.resources.get_mut(i).map(|it| &mut it.entry),
+            Item::Tombstone(i) => self.resources.get_mut(i).and_then(|it| it.tombstone.as_mut()),
+            Item::Config => Some(&mut self.config.entry),
         }
     }
 
     /// Every life in the queue.
-    pub fn lives(&self) -> Vec<Life> {
-        let mut lives = vec![Life::Config];
+    pub fn items(&self) -> Vec<Item> {
+        let mut items = vec![Item::Config];
         for (i, row) in self.resources.iter().enumerate() {
-            lives.push(Life::Resource(i));
+            items.push(Item::Resource(i));
             if row.tombstone.is_some() {
-                lives.push(Life::Tombstone(i));
+                items.push(Item::Tombstone(i));
             }
         }
-        lives
+        items
     }
 
     /// Makes a life due now.
-    pub fn wake(&mut self, life: Life, now: Timestamp) {
+    pub fn wake(&mut self, work_item: Item, now: Timestamp) {
         if self.behind.is_some() {
-            self.wake_behind(life);
-        } else if let Some(entry) = self.entry(life) {
+            self.wake_behind(work_item);
+        } else if let Some(entry) = self.entry(work_item) {
             entry.wake(now);
         }
     }
@@ -148,7 +148,7 @@ impl Store {
     /// Wakes the life with this id text: the resource, or its tombstone once it is deleted.
     pub fn wake_by_label(&mut self, label: &str, now: Timestamp) {
         if self.config.record.state.id.to_string() == label {
-            self.wake(Life::Config, now);
+            self.wake(Item::Config, now);
         }
         for index in 0..self.resources.len() {
             if self.resources[index].record.state.id().to_string() == label {
@@ -160,7 +160,7 @@ impl Store {
     /// Wakes the resource, or its tombstone.
     fn wake_keeper(&mut self, index: usize, now: Timestamp) {
         let buried = self.resources[index].tombstone.is_some();
-        self.wake(if buried { Life::Tombstone(index) } else { Life::Resource(index) }, now);
+        self.wake(if buried { Item::Tombstone(index) } else { Item::Resource(index) }, now);
     }
 
     /// Wakes everybody that something can still happen to: the listing that stands in for what a
@@ -170,13 +170,13 @@ impl Store {
             self.wake_all_behind();
             return;
         }
-        for life in self.lives() {
-            let is_dead = match life {
-                Life::Resource(i) => self.resources[i].record.state.phase() == Phase::Deleted,
-                Life::Tombstone(_) | Life::Config => false,
+        for work_item in self.items() {
+            let is_dead = match work_item {
+                Item::Resource(i) => self.resources[i].record.state.phase() == Phase::Deleted,
+                Item::Tombstone(_) | Item::Config => false,
             };
             if !is_dead {
-                self.wake(life, now);
+                self.wake(work_item, now);
             }
         }
     }
@@ -210,7 +210,7 @@ impl Store {
             self.accept_behind(accepted)?;
         }
         let version = Version(1);
-        let record = Record { version, state: resource, book: Book::new(rows) };
+        let record = Record { version, state: resource, name_ledger: NameLedger::new(rows) };
         self.resources.push(ResourceRow { record, entry: Entry::new(now), tombstone: None });
         if self.behind.is_some() {
             self.refresh();
@@ -220,7 +220,7 @@ impl Store {
         self.events.push(EventRow { number, resource: index, version, generation, event });
         let config = &mut self.config;
         if let Some(new) = new_provider_config {
-            config.record.book = Book::new(new.intended("usher", now));
+            config.record.name_ledger = NameLedger::new(new.intended("usher", now));
             config.record.state = new;
             config.entry = Entry::new(now);
         } else {
@@ -247,8 +247,8 @@ impl Store {
             return self.commit_behind(index, &write, turn);
         }
         self.write(index, write, now)?;
-        if let (_, Some((life, claim, wake))) = turn {
-            self.release(life, &claim, wake, now);
+        if let (_, Some((work_item, claim, wake))) = turn {
+            self.release(work_item, &claim, wake, now);
         }
         Ok(())
     }
@@ -265,7 +265,7 @@ impl Store {
         }
         let becomes_ready = next.is_ready() && !before.is_ready();
         record.version = version.next();
-        record.book = record.book.with(&rows);
+        record.name_ledger = record.name_ledger.with(&rows);
         record.state = next;
         if becomes_ready {
             for row in &mut self.resources {
@@ -281,8 +281,8 @@ impl Store {
     }
 
     /// Gives a lease back after a finished step.
-    pub fn release(&mut self, life: Life, claim: &Claim, wake: Wake, now: Timestamp) {
-        if let Some(entry) = self.entry(life) {
+    pub fn release(&mut self, work_item: Item, claim: &Claim, wake: Wake, now: Timestamp) {
+        if let Some(entry) = self.entry(work_item) {
             entry.release(claim, wake, now);
         }
     }
@@ -310,7 +310,7 @@ impl Store {
         }
         let outcome = row.record.state.fields().outcome;
         let removed = outcome == Some(Outcome::Removed);
-        self.wake(if removed { Life::Tombstone(index) } else { Life::Resource(index) }, now);
+        self.wake(if removed { Item::Tombstone(index) } else { Item::Resource(index) }, now);
         Ok(())
     }
 
@@ -338,8 +338,8 @@ impl Store {
             Command::Replace => command::replace(&record.state, &outstanding, now),
             Command::Abandon { by, reason } => {
                 let mut peers = self.peers.iter();
-                let live = peers.any(|it| it.resource == index && it.is_registered());
-                command::abandon(record, live, (by, reason), now)
+                let run_seed = peers.any(|it| it.resource == index && it.is_registered());
+                command::abandon(record, run_seed, (by, reason), now)
             }
             Command::Reap { by } => command::reap(record, by, now),
             Command::Retry => Ok(Change { next: record.state.clone(), rows: vec![], event: None }),
@@ -354,12 +354,12 @@ impl Store {
         if version.is_some_and(|it| it != row.record.version) {
             return Err(Trouble::Conflict);
         }
-        let mut consequences = Consequences::of(&row.record.state, &next);
+        let mut side_writes = SideWrites::of(&row.record.state, &next);
         if let Some(breakage) = breakage {
-            breakage.bend_consequences(&mut consequences);
+            breakage.bend_side_writes(&mut side_writes);
         }
         row.record.version = row.record.version.next();
-        row.record.book = row.record.book.with(rows);
+        row.record.name_ledger = row.record.name_ledger.with(rows);
         row.record.state = next;
         let (version, generation) = (row.record.version, row.record.state.generation());
         if let Some(event) = event {
@@ -370,23 +370,23 @@ impl Store {
             }
             self.events.push(row);
         }
-        self.follow(index, consequences, now);
+        self.follow(index, side_writes, now);
         Ok(())
     }
 
     /// What goes with a write, in its transaction.
-    fn follow(&mut self, index: usize, consequences: Consequences, now: Timestamp) {
+    fn follow(&mut self, index: usize, side_writes: SideWrites, now: Timestamp) {
         let current = self.resources[index].record.state.generation();
         let mine = self.tokens.values().filter(|it| it.resource == index);
         let tokens: Vec<Token> = mine.map(|it| it.token.clone()).collect();
         let change = ResourceChange {
-            ready: consequences.substrate_ready_at.map(|at| (current, at)),
-            torn_down: consequences.revoke_tokens,
+            ready: side_writes.substrate_ready_at.map(|at| (current, at)),
+            torn_down: side_writes.revoke_tokens,
         };
         for token in change.apply(&tokens, now) {
             self.tokens.insert(token.id, TokenRow { resource: index, token });
         }
-        if consequences.part_provider_config {
+        if side_writes.part_provider_config {
             let config = &mut self.config;
             let heard_until = config.entry.heard_until();
             let outstanding = Outstanding { heard_until, request_bound: millis(REQUEST_BOUND) };
@@ -397,7 +397,7 @@ impl Store {
             config.record.state = parted;
             config.record.version = config.record.version.next();
         }
-        if consequences.bury {
+        if side_writes.bury {
             self.resources[index].tombstone.get_or_insert_with(|| Entry::new(now));
         }
     }
@@ -416,8 +416,8 @@ impl Store {
     }
 
     /// The book of a resource.
-    pub fn book(&self, index: usize) -> &Book {
-        &self.resources[index].record.book
+    pub fn name_ledger(&self, index: usize) -> &NameLedger {
+        &self.resources[index].record.name_ledger
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::base::Course;
 use crate::clock::Tick;
-use crate::realm::Realm;
-use crate::strike;
+use crate::injected_fault;
+use crate::sim_world::SimWorld;
 use crate::usage::fault::Fault as InUsage;
 use crate::words::Words;
 use crate::{direct, fleet};
@@ -77,7 +77,7 @@ pub fn fleet() -> Vec<&'static str> {
 }
 
 /// Takes out of a world's course what it shall not meet, and insists on the rest.
-pub fn settle<R: Realm>(course: &mut Course, seed: u64, left_out: &[&str]) {
+pub fn settle<R: SimWorld>(course: &mut Course, seed: u64, left_out: &[&str]) {
     for fault in R::Fault::ALL {
         if left_out.contains(&fault.as_str()) {
             course.mix = course.mix.without(*fault);
@@ -86,8 +86,8 @@ pub fn settle<R: Realm>(course: &mut Course, seed: u64, left_out: &[&str]) {
     let pairs = R::pairs();
     let possible = (0..pairs.len()).filter(|it| !left_out.contains(&pairs[*it].as_str()));
     let possible: Vec<usize> = possible.collect();
-    let (place, strike) = strike::target(seed, possible.len());
-    course.target = (possible.get(place).copied().unwrap_or(place), strike);
+    let (place, injected) = injected_fault::target(seed, possible.len());
+    course.target = (possible.get(place).copied().unwrap_or(place), injected);
     course.faults_end += LONGER;
 }
 

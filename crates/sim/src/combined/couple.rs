@@ -20,8 +20,8 @@ use crate::combined::breakage::Breakage;
 use crate::direct::model::Spec as DirectSpec;
 use crate::direct::people::parent_name;
 use crate::direct::state::{NAMESPACE, Wanted};
-use crate::realm::Realm as _;
 use crate::rng::Rng;
+use crate::sim_world::SimWorld as _;
 use crate::usage::admission::Asked;
 use crate::usage::outside::{GROUP, USAGES, key, object};
 use crate::words::words;
@@ -81,7 +81,7 @@ struct Tie {
     /// The same object where Usages look at it.
     place: u64,
     /// The life behind it.
-    life: Behind,
+    work_item: Behind,
     /// Whether the part is gone.
     over: bool,
     /// Whether the life behind it has ended.
@@ -142,13 +142,13 @@ impl Ties {
         };
         for (resource, part) in new {
             worlds.broker.borrow_mut().outside.guarded.insert(part.uid);
-            if let Some((place, life)) = raise(worlds, &part, tick) {
+            if let Some((place, work_item)) = raise(worlds, &part, tick) {
                 self.ties.push(Tie {
                     resource,
                     part: part.uid,
                     place,
-                    left: matches!(life, Behind::Usage),
-                    life,
+                    left: matches!(work_item, Behind::Usage),
+                    work_item,
                     over: false,
                 });
             }
@@ -169,7 +169,7 @@ impl Ties {
                 continue;
             };
             // A Usage that is asked to go waits for its user, and its XR with it: that is not done.
-            if matches!(tie.life, Behind::Usage) && has_owner(worlds, part) {
+            if matches!(tie.work_item, Behind::Usage) && has_owner(worlds, part) {
                 continue;
             }
             if worlds.breakage == Some(Breakage::BypassAdmission) {
@@ -196,10 +196,10 @@ impl Ties {
                 tie.over = true;
             }
             Some(false) => {
-                if tie.life.is_ready(worlds, tie.place) {
+                if tie.work_item.is_ready(worlds, tie.place) {
                     worlds.broker.borrow_mut().outside.settle(tie.part, tick);
                 }
-                tie.life.take_machine(worlds, tie.part);
+                tie.work_item.take_machine(worlds, tie.part);
             }
             Some(true) => {
                 {
@@ -207,8 +207,8 @@ impl Ties {
                     broker.outside.guarded.remove(&tie.part);
                     broker.outside.mark(tie.part, tick, tick);
                 }
-                tie.life.ask_to_go(worlds, tie.part);
-                tie.left |= tie.life.is_gone(worlds, tie.part);
+                tie.work_item.ask_to_go(worlds, tie.part);
+                tie.left |= tie.work_item.is_gone(worlds, tie.part);
                 if tie.left || worlds.breakage == Some(Breakage::DropFinalizers) {
                     let mut usage = worlds.usage.borrow_mut();
                     if usage.outside.by_uid(tie.place).is_some_and(|it| it.linger > 0) {
@@ -229,7 +229,7 @@ impl Ties {
         });
         if let Some(tie) = left {
             let Tie { resource, part, .. } = tie;
-            let kind = tie.life.kind();
+            let kind = tie.work_item.kind();
             let what = format!("resource {resource} is Deleted, its {kind} {part} stands");
             worlds.broker.borrow_mut().wrong(Checker::GoneBelow, what);
         }

@@ -8,4 +8,4 @@
 pub mod beyond;
 pub mod breakage;
 pub mod couple;
-pub mod life;
+pub mod scenario;

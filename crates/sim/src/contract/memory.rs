@@ -10,11 +10,11 @@ use usher_domain::blueprint::{
 };
 use usher_domain::broker::aggregate::{Declared, Pinned, Resource};
 use usher_domain::broker::command::{self, Outstanding};
-use usher_domain::broker::consequence::Consequences;
 use usher_domain::broker::event::Event;
-use usher_domain::broker::life::Broker;
-use usher_domain::broker::look::{Peer, PeerState, TokenState};
 use usher_domain::broker::provider_config::{self, ProviderConfig};
+use usher_domain::broker::reconciler::Broker;
+use usher_domain::broker::side_writes::SideWrites;
+use usher_domain::broker::snapshot::{Peer, PeerState, TokenState};
 use usher_domain::broker::tombstone::Tombstone;
 use usher_domain::object::authority::{Authority, Pin};
 use usher_domain::object::enrolment::{KeyId, TokenText};
@@ -25,7 +25,9 @@ use usher_domain::object::id::{
 use usher_domain::object::kv::KvCoordinates;
 use usher_domain::object::name;
 use usher_domain::object::provider::Provider;
-use usher_kernel::{Book, Decision, Generation, Ledger, Record, Row, Timestamp, Trouble, Version};
+use usher_kernel::{
+    Decision, Generation, Ledger, NameLedger, Record, Row, Timestamp, Trouble, Version,
+};
 use uuid::Uuid;
 
 /// What a declaration asks for.
@@ -87,10 +89,10 @@ impl Memory {
     pub fn declare(number: u8, wish: &Wish, now: Timestamp) -> Option<Self> {
         let config = config(number)?;
         let resource = Resource::declare(declared(number, wish, &config)?, now).ok()?;
-        let book = Book::new(resource.intended("usher", now));
-        let resource = Record { version: Version(1), state: resource, book };
-        let book = Book::new(config.intended("usher", now));
-        let config = Record { version: Version(1), state: config, book };
+        let name_ledger = NameLedger::new(resource.intended("usher", now));
+        let resource = Record { version: Version(1), state: resource, name_ledger };
+        let name_ledger = NameLedger::new(config.intended("usher", now));
+        let config = Record { version: Version(1), state: config, name_ledger };
         let (tokens, peers) = (BTreeMap::new(), BTreeMap::new());
         let inner = Inner { resource, config, tokens, peers, pin: None, events: vec![] };
         Some(Self { inner: Mutex::new(inner) })
@@ -187,17 +189,17 @@ impl Memory {
 
     fn write(&self, next: Resource, rows: &[Row], event: Option<Event>, now: Timestamp) {
         let mut inner = self.inner();
-        let consequences = Consequences::of(&inner.resource.state, &next);
+        let side_writes = SideWrites::of(&inner.resource.state, &next);
         let record = &mut inner.resource;
         record.version = record.version.next();
-        record.book = record.book.with(rows);
+        record.name_ledger = record.name_ledger.with(rows);
         record.state = next;
         inner.events.extend(event);
-        if consequences.revoke_tokens {
-            let live = inner.tokens.values_mut().filter(|it| **it == TokenState::Redeemable);
-            live.for_each(|it| *it = TokenState::Revoked);
+        if side_writes.revoke_tokens {
+            let run_seed = inner.tokens.values_mut().filter(|it| **it == TokenState::Redeemable);
+            run_seed.for_each(|it| *it = TokenState::Revoked);
         }
-        if consequences.part_provider_config {
+        if side_writes.part_provider_config {
             let outstanding = Outstanding { heard_until: None, request_bound: Duration::ZERO };
             inner.config.state = inner.config.state.parted(&outstanding, now);
             inner.config.version = inner.config.version.next();
@@ -239,7 +241,7 @@ impl Ledger<Tombstone> for Memory {
     }
 }
 
-impl Ledger<provider_config::Life> for Memory {
+impl Ledger<provider_config::ProviderConfigReconciler> for Memory {
     async fn load(&self) -> Result<Option<Record<ProviderConfig>>, Trouble> {
         Ok(Some(self.config()))
     }
@@ -247,14 +249,14 @@ impl Ledger<provider_config::Life> for Memory {
     async fn commit(
         &self,
         version: Version,
-        decision: &Decision<provider_config::Life>,
+        decision: &Decision<provider_config::ProviderConfigReconciler>,
     ) -> Result<(), Trouble> {
         let record = &mut self.inner().config;
         if record.version != version {
             return Err(Trouble::Conflict);
         }
         record.version = version.next();
-        record.book = record.book.with(&decision.rows);
+        record.name_ledger = record.name_ledger.with(&decision.rows);
         record.state = decision.next.clone();
         Ok(())
     }

@@ -6,7 +6,7 @@
 pub mod memory;
 pub mod port;
 mod queue;
-pub mod stage;
 pub mod store;
 pub mod substrate;
+pub mod test_world;
 mod turns;

@@ -116,10 +116,10 @@ pub trait Port {
     fn release(&mut self, release: Release) -> Result<(), No>;
 
     /// Gives a lease back after trouble.
-    fn postpone(&mut self, life: WorkItem, claim: Claim, trouble: &Trouble) -> Result<(), No>;
+    fn postpone(&mut self, work_item: WorkItem, claim: Claim, trouble: &Trouble) -> Result<(), No>;
 
     /// Makes a life due now; `false` if it is not in the queue.
-    fn wake(&mut self, life: WorkItem) -> Result<bool, No>;
+    fn wake(&mut self, work_item: WorkItem) -> Result<bool, No>;
 
     /// Makes a resource due, or its tombstone.
     fn wake_label(&mut self, resource: ResourceId) -> Result<bool, No>;
@@ -146,7 +146,7 @@ pub trait Port {
     fn config(&mut self, id: ProviderConfigId) -> Result<Record<ProviderConfig>, No>;
 
     /// Reads an entry of the queue.
-    fn entry(&mut self, life: WorkItem) -> Result<Option<Entry>, No>;
+    fn entry(&mut self, work_item: WorkItem) -> Result<Option<Entry>, No>;
 
     /// Reads the tokens of a resource, oldest generation first.
     fn tokens(&mut self, resource: ResourceId) -> Result<Vec<Token>, No>;

@@ -23,7 +23,7 @@ use super::queue::{
 };
 use super::turns::{
     accepted, claim, claim_or_leased, commit, config_id, config_step, declare, end, give_back,
-    life, pages, resource, step, token_request, types, unknown, walk_config_to_ready,
+    pages, resource, step, token_request, types, unknown, walk_config_to_ready, work_item,
 };
 
 /// Longer than any lease or back-off.
@@ -75,9 +75,9 @@ fn what_was_accepted_is_there_with_its_names_its_event_and_its_turn(port: &mut d
     let record = port.resource(made.id()).expect("it is there");
     assert_eq!((record.version, &record.state), (Version(1), &made));
     let intended = made.intended("usher", made.fields().created_at);
-    assert_eq!(record.book.rows(), intended, "its names are recorded before they are used");
+    assert_eq!(record.name_ledger.rows(), intended, "its names are recorded before they are used");
     assert_eq!(types(port), [(made.id(), EventType::Requested, Version(1))]);
-    let entry = port.entry(life(&made)).expect("it answers").expect("it has a turn");
+    let entry = port.entry(work_item(&made)).expect("it answers").expect("it has a turn");
     assert!(entry.due.is_some_and(|due| due <= port.now()), "it is due at once");
     assert_eq!((entry.attempts, entry.lease_until, entry.parked), (0, None, false));
 }
@@ -100,7 +100,7 @@ fn the_first_provider_config_is_made_once_and_counts_its_users(port: &mut dyn Po
     declare(port, 3);
     let config = port.config(config_id(&first)).expect("it is there");
     assert_eq!((config.state.users, config.version), (2, Version(2)));
-    assert!(!config.book.rows().is_empty(), "its names are recorded");
+    assert!(!config.name_ledger.rows().is_empty(), "its names are recorded");
     let entry = port.entry(WorkItem::ProviderConfig(config_id(&first))).expect("it answers");
     assert!(entry.expect("it has a turn").due.is_some(), "and it is due");
 }
@@ -132,12 +132,12 @@ fn a_key_is_remembered_until_it_ends(port: &mut dyn Port) {
 fn a_claim_brings_the_record_and_the_present(port: &mut dyn Port) {
     let made = declare(port, 1);
     let before = port.now();
-    let leased = claim(port, life(&made));
+    let leased = claim(port, work_item(&made));
     let record = port.resource(made.id()).expect("it is there");
     assert_eq!(leased.record, Held::Resource(Box::new(record)));
     assert!(before <= leased.now && leased.now <= port.now(), "by the clock of the store");
     assert!(leased.now < leased.claim.until, "the lease runs");
-    let entry = port.entry(life(&made)).expect("it answers").expect("it has a turn");
+    let entry = port.entry(work_item(&made)).expect("it answers").expect("it has a turn");
     assert_eq!(entry.lease_until, Some(leased.claim.until));
     assert_eq!((entry.fence, entry.wake_seq), (leased.claim.fence, leased.claim.wake_seq));
     let config = claim_or_leased(port, WorkItem::ProviderConfig(config_id(&made)));
@@ -146,45 +146,45 @@ fn a_claim_brings_the_record_and_the_present(port: &mut dyn Port) {
 
 fn a_commit_writes_state_names_and_event_with_one_version(port: &mut dyn Port) {
     let made = declare(port, 1);
-    let leased = claim(port, life(&made));
+    let leased = claim(port, work_item(&made));
     let mut write = step(&leased, Phase::Ready, Some(Event::Ready));
-    let row = resource(&leased).book.rows().first().expect("it has names").clone();
+    let row = resource(&leased).name_ledger.rows().first().expect("it has names").clone();
     write.rows = vec![usher_kernel::Row { standing: Standing::Seen, ..row }];
     let (next, rows) = (write.next.clone(), write.rows.clone());
     port.commit(write).expect("the version holds");
     let record = port.resource(made.id()).expect("it is there");
     assert_eq!((record.version, record.state), (Version(2), next));
-    assert_eq!(record.book.rows().first(), rows.first(), "a known name is written over");
-    assert_eq!(record.book.rows().len(), resource(&leased).book.rows().len());
+    assert_eq!(record.name_ledger.rows().first(), rows.first(), "a known name is written over");
+    assert_eq!(record.name_ledger.rows().len(), resource(&leased).name_ledger.rows().len());
     assert_eq!(types(port).last(), Some(&(made.id(), EventType::Ready, Version(2))));
 }
 
 fn a_commit_on_an_old_version_writes_nothing(port: &mut dyn Port) {
     let made = declare(port, 1);
-    let leased = claim(port, life(&made));
+    let leased = claim(port, work_item(&made));
     commit(port, step(&leased, Phase::Provisioning, None));
-    let (before, entry) = (port.resource(made.id()), port.entry(life(&made)));
+    let (before, entry) = (port.resource(made.id()), port.entry(work_item(&made)));
     let mut late = step(&leased, Phase::Ready, Some(Event::Ready));
-    let row = resource(&leased).book.rows().first().expect("it has names").clone();
+    let row = resource(&leased).name_ledger.rows().first().expect("it has names").clone();
     late.rows = vec![usher_kernel::Row { standing: Standing::Seen, ..row }];
     late.release = Some(give_back(&leased, Wake::Now));
     assert_eq!(port.commit(late), Err(No::Conflict));
     assert_eq!(port.resource(made.id()), before, "neither state nor names");
-    assert_eq!(port.entry(life(&made)), entry, "nor the queue");
+    assert_eq!(port.entry(work_item(&made)), entry, "nor the queue");
     assert_eq!(types(port).len(), 1, "nor an event");
 }
 
 fn a_commit_gives_the_lease_back_only_if_it_is_told_to(port: &mut dyn Port) {
     let made = declare(port, 1);
-    let leased = claim(port, life(&made));
+    let leased = claim(port, work_item(&made));
     commit(port, step(&leased, Phase::Provisioning, None));
-    let entry = port.entry(life(&made)).expect("it answers").expect("it has a turn");
+    let entry = port.entry(work_item(&made)).expect("it answers").expect("it has a turn");
     assert_eq!(entry.lease_until, Some(leased.claim.until), "its effect is under way");
     let record = port.resource(made.id()).expect("it is there");
     let mut write = super::turns::write(&record, Phase::Enrolling, None);
     write.release = Some(give_back(&leased, Wake::OnChange));
     commit(port, write);
-    let entry = port.entry(life(&made)).expect("it answers").expect("it has a turn");
+    let entry = port.entry(work_item(&made)).expect("it answers").expect("it has a turn");
     assert_eq!((entry.lease_until, entry.due, entry.attempts), (None, None, 0));
 }
 
@@ -193,10 +193,10 @@ fn a_row_that_breaks_its_rules_is_parked_and_stops_no_other(port: &mut dyn Port)
     port.spoil(bad.id());
     let batch = port.claim_due(64).expect("it answers");
     let parked: Vec<WorkItem> = batch.parked.iter().map(|it| it.0).collect();
-    assert_eq!(parked, [life(&bad)]);
-    assert!(batch.leased.iter().any(|it| it.item == life(&good)), "everybody else goes on");
-    assert!(batch.leased.iter().all(|it| it.item != life(&bad)));
-    let entry = port.entry(life(&bad)).expect("it answers").expect("it has a turn");
+    assert_eq!(parked, [work_item(&bad)]);
+    assert!(batch.leased.iter().any(|it| it.item == work_item(&good)), "everybody else goes on");
+    assert!(batch.leased.iter().all(|it| it.item != work_item(&bad)));
+    let entry = port.entry(work_item(&bad)).expect("it answers").expect("it has a turn");
     assert!(entry.parked && entry.lease_until.is_none());
     assert_eq!(port.resource(bad.id()).err(), Some(No::Corrupt), "such a row is not handed out");
     assert_eq!(port.order(bad.id(), Command::Deprovision).err(), Some(No::Corrupt));
@@ -204,13 +204,13 @@ fn a_row_that_breaks_its_rules_is_parked_and_stops_no_other(port: &mut dyn Port)
 
 fn deletion_is_told_once_and_wins(port: &mut dyn Port) {
     let made = declare(port, 1);
-    let leased = claim(port, life(&made));
+    let leased = claim(port, work_item(&made));
     let asked = port.order(made.id(), Command::Deprovision).expect("it is known");
     assert!(asked.deletion_requested_at().is_some());
     let late = step(&leased, Phase::Ready, Some(Event::Ready));
     assert_eq!(port.commit(late), Err(No::Conflict), "a step that began before it comes too late");
     port.release(give_back(&leased, Wake::Never)).expect("it is heard");
-    claim(port, life(&made));
+    claim(port, work_item(&made));
     let again = port.order(made.id(), Command::Deprovision).expect("it is known");
     assert_eq!(again, asked, "asking again changes nothing");
     let told = [
@@ -225,8 +225,8 @@ fn deletion_waits_for_requests_that_may_still_arrive(port: &mut dyn Port) {
     let (rested, held) = (declare(port, 1), declare(port, 2));
     let batch = port.claim_due(64).expect("it answers").leased;
     let leased = |it| batch.iter().find(|found| found.item == it).expect("it was due");
-    port.release(give_back(leased(life(&rested)), Wake::OnChange)).expect("it is heard");
-    let until = leased(life(&held)).claim.until;
+    port.release(give_back(leased(work_item(&rested)), Wake::OnChange)).expect("it is heard");
+    let until = leased(work_item(&held)).claim.until;
     let quiet = |port: &mut dyn Port, id| {
         port.order(id, Command::Deprovision).expect("it is known").fields().quiet_until
     };
@@ -236,17 +236,17 @@ fn deletion_waits_for_requests_that_may_still_arrive(port: &mut dyn Port) {
         quiet.is_some_and(|it| until < it),
         "{quiet:?}: longer than the lease, until {until:?}"
     );
-    let unmoved = leased(life(&held));
-    port.postpone(life(&held), unmoved.claim, &Trouble::Conflict).expect("it is heard");
-    let next = claim(port, life(&held));
+    let unmoved = leased(work_item(&held));
+    port.postpone(work_item(&held), unmoved.claim, &Trouble::Conflict).expect("it is heard");
+    let next = claim(port, work_item(&held));
     let quiet = resource(&next).state.fields().quiet_until;
     assert_eq!(quiet, None, "a lease that was given back is not waited for");
     let trouble = Trouble::unavailable("the outside".to_owned());
     let lost = declare(port, 3);
-    let leased = claim(port, life(&lost));
+    let leased = claim(port, work_item(&lost));
     port.order(lost.id(), Command::Deprovision).expect("it is known");
-    port.postpone(life(&lost), leased.claim, &trouble).expect("it is heard");
-    let next = claim(port, life(&lost));
+    port.postpone(work_item(&lost), leased.claim, &trouble).expect("it is heard");
+    let next = claim(port, work_item(&lost));
     let quiet = resource(&next).state.fields().quiet_until;
     assert!(quiet.is_some_and(|it| next.now < it), "its last request may still arrive: {quiet:?}");
 }
@@ -270,7 +270,7 @@ fn a_token_is_issued_once_and_not_while_leaving(port: &mut dyn Port) {
 fn a_token_becomes_one_peer_and_wakes_its_life(port: &mut dyn Port) {
     let made = declare(port, 1);
     port.issue(made.id(), Generation::FIRST).expect("it may enrol");
-    let leased = claim(port, life(&made));
+    let leased = claim(port, work_item(&made));
     let mine = token_request(port, made.id(), 1);
     let peer = match port.redeem(&mine) {
         Ok(tokens::Outcome::Redeemed(by)) => Some(by.peer),
@@ -284,7 +284,7 @@ fn a_token_becomes_one_peer_and_wakes_its_life(port: &mut dyn Port) {
     let peers = port.peers(made.id()).expect("it answers");
     assert_eq!(peers.iter().map(|it| it.id).collect::<Vec<_>>(), [mine.peer]);
     port.release(give_back(&leased, Wake::Never)).expect("it is heard");
-    claim(port, life(&made));
+    claim(port, work_item(&made));
 }
 
 fn no_node_enrols_after_deletion_was_accepted(port: &mut dyn Port) {
@@ -320,11 +320,11 @@ fn an_end_releases_what_was_held_and_begins_a_tombstone(port: &mut dyn Port) {
 
 fn a_provider_config_that_is_ready_wakes_its_users(port: &mut dyn Port) {
     let made = declare(port, 1);
-    let leased = claim(port, life(&made));
+    let leased = claim(port, work_item(&made));
     port.release(give_back(&leased, Wake::OnChange)).expect("it is heard");
     let ready = walk_config_to_ready(port, config_id(&made));
     assert_eq!(ready.state.phase, provider_config::Phase::Ready);
-    claim(port, life(&made));
+    claim(port, work_item(&made));
     let late = config_step(&ready, provider_config::Phase::Gone);
     port.commit_config(late.clone()).expect("the version holds");
     assert_eq!(port.commit_config(late), Err(No::Conflict));
@@ -335,14 +335,14 @@ fn a_peer_that_moved_wakes_its_life(port: &mut dyn Port) {
     port.issue(made.id(), Generation::FIRST).expect("it may enrol");
     let request = token_request(port, made.id(), 1);
     let _ = port.redeem(&request).expect("it answers");
-    let leased = claim(port, life(&made));
+    let leased = claim(port, work_item(&made));
     let before = port.peers(made.id()).expect("it answers").remove(0);
     let after = before.advance(usher_domain::peers::DrainStep::Cordon, leased.now);
     port.move_peer(&before, &after).expect("it is where it was");
     assert_eq!(port.peers(made.id()), Ok(vec![after.clone()]));
     assert_eq!(port.move_peer(&before, &after), Err(No::Conflict), "it has moved");
     port.release(give_back(&leased, Wake::Never)).expect("it is heard");
-    claim(port, life(&made));
+    claim(port, work_item(&made));
 }
 
 fn what_was_given_up_can_be_taken_back(port: &mut dyn Port) {
@@ -354,7 +354,7 @@ fn what_was_given_up_can_be_taken_back(port: &mut dyn Port) {
     let given_up = port.order(made.id(), abandon).expect("no node is registered");
     assert_eq!(given_up.fields().outcome, Some(Outcome::Abandoned));
     let record = port.resource(made.id()).expect("it is there");
-    let standings = record.book.rows().iter().map(|it| it.standing);
+    let standings = record.name_ledger.rows().iter().map(|it| it.standing);
     assert!(standings.clone().all(|it| it == Standing::Abandoned), "it is the record of orphans");
     assert_eq!(port.entry(WorkItem::Tombstone(made.id())), Ok(None), "nothing is watched");
     assert_eq!(port.config(config_id(&made)).expect("it is there").state.users, 0);
@@ -386,20 +386,20 @@ fn a_reader_reads_every_event_once_and_in_order(port: &mut dyn Port) {
 fn a_label_wakes_its_resource_or_tombstone(port: &mut dyn Port) {
     let (dead, alive) = (declare(port, 1), declare(port, 2));
     end(port, dead.id());
-    let seq = |port: &mut dyn Port, life| {
-        port.entry(life).expect("it answers").expect("it has a turn").wake_seq
+    let seq = |port: &mut dyn Port, work_item| {
+        port.entry(work_item).expect("it answers").expect("it has a turn").wake_seq
     };
-    let lives = [WorkItem::Resource(dead.id()), WorkItem::Tombstone(dead.id()), life(&alive)];
+    let items = [WorkItem::Resource(dead.id()), WorkItem::Tombstone(dead.id()), work_item(&alive)];
     // A lease holder must see that they were woken; what is due without a lease is so already.
     assert!(port.wake_label(alive.id()).expect("it answers"));
     port.claim_due(64).expect("it answers");
-    let before = lives.map(|it| seq(port, it));
+    let before = items.map(|it| seq(port, it));
     assert!(port.wake_label(dead.id()).expect("it answers"));
     assert!(port.wake_label(alive.id()).expect("it answers"));
-    let woken = lives.map(|it| seq(port, it));
+    let woken = items.map(|it| seq(port, it));
     assert_eq!(woken, [before[0], before[1] + 1, before[2] + 1]);
     port.wake_all().expect("it answers");
-    let all = lives.map(|it| seq(port, it));
+    let all = items.map(|it| seq(port, it));
     assert_eq!(all, [woken[0], woken[1] + 1, woken[2] + 1], "nothing wakes the dead");
 }
 

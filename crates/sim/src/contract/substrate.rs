@@ -15,133 +15,133 @@ use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::effect::Effect;
 use usher_domain::broker::event::{Event, EventType, Outcome};
 use usher_domain::broker::facts::{Anchor, Composed, Xr};
-use usher_domain::broker::life::Broker;
 use usher_domain::broker::observe::Observed;
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config;
+use usher_domain::broker::reconciler::Broker;
 use usher_domain::broker::tombstone::Tombstone;
 use usher_kernel::{Answer, Generation, Record, Standing, Trouble, Uid, Visibility, World, step};
 
-pub use super::stage::{Meddling, Stage};
-use super::stage::{
+pub use super::test_world::{Meddling, TestWorld};
+use super::test_world::{
     PATIENCE, anchor_name, anchored, answer, apply_xr, config_walks, create_anchor, create_xr,
-    delete_anchor, delete_xr, look, parts, record_look, settle, stand, standing_parts, uid, until,
-    walk, woken, xr_name,
+    delete_anchor, delete_xr, parts, record_snapshot, settle, snapshot, stand, standing_parts, uid,
+    until, walk, woken, xr_name,
 };
 
 /// How many moments are waited for something that must not happen.
 const DOUBT: usize = 20;
 
 /// Nothing stands before anything was made, and the answer is a positive one.
-pub async fn a_name_that_was_never_used_is_absent(stage: &impl Stage) {
-    let seen = look(stage).await;
+pub async fn a_name_that_was_never_used_is_absent(world: &impl TestWorld) {
+    let seen = snapshot(world).await;
     let nothing = (Anchor::Absent, Xr::Absent, Composed::None, Visibility::Complete);
     let facts = seen.facts;
     assert_eq!((facts.anchor, facts.xr, facts.composed, facts.visibility), nothing);
 }
 
 /// A create is done once; a repetition finds its own work.
-pub async fn a_create_may_be_repeated_and_makes_one_object(stage: &impl Stage) {
-    let anchor = anchored(stage).await;
-    create_anchor(stage).await.expect("a repeated create is done");
-    assert_eq!(uid(stage, &anchor_name(stage)).await, Some(anchor.clone()));
-    create_xr(stage, &anchor).await.expect("a create is done");
-    let xr = uid(stage, &xr_name(stage)).await;
+pub async fn a_create_may_be_repeated_and_makes_one_object(world: &impl TestWorld) {
+    let anchor = anchored(world).await;
+    create_anchor(world).await.expect("a repeated create is done");
+    assert_eq!(uid(world, &anchor_name(world)).await, Some(anchor.clone()));
+    create_xr(world, &anchor).await.expect("a create is done");
+    let xr = uid(world, &xr_name(world)).await;
     assert!(xr.is_some(), "the substrate stands");
-    create_xr(stage, &anchor).await.expect("a repeated create is done");
-    assert_eq!(uid(stage, &xr_name(stage)).await, xr);
+    create_xr(world, &anchor).await.expect("a repeated create is done");
+    assert_eq!(uid(world, &xr_name(world)).await, xr);
 }
 
 /// Whose name was taken is told so, and leaves the other's object alone.
-pub async fn a_name_that_is_taken_is_foreign_and_left_alone(stage: &impl Stage) {
-    let name = anchor_name(stage);
-    stage.meddle(Meddling::TakeName(name.clone())).await;
-    let refused = create_anchor(stage).await;
+pub async fn a_name_that_is_taken_is_foreign_and_left_alone(world: &impl TestWorld) {
+    let name = anchor_name(world);
+    world.meddle(Meddling::TakeName(name.clone())).await;
+    let refused = create_anchor(world).await;
     assert!(matches!(refused, Err(Trouble::Blocked { .. })), "{refused:?}");
-    assert_eq!(look(stage).await.facts.anchor, Anchor::Foreign);
-    let answer = answer(&look(stage).await, &name);
+    assert_eq!(snapshot(world).await.facts.anchor, Anchor::Foreign);
+    let answer = answer(&snapshot(world).await, &name);
     let Some(Answer::Present { uid, ours: false }) = answer else { panic!("{answer:?}") };
-    settle(stage, DOUBT).await;
-    let again = super::stage::answer(&look(stage).await, &name);
+    settle(world, DOUBT).await;
+    let again = super::test_world::answer(&snapshot(world).await, &name);
     assert_eq!(again, Some(Answer::Present { uid, ours: false }), "it was not touched");
 }
 
 /// The same for a substrate.
-pub async fn a_substrate_whose_name_is_taken_is_foreign(stage: &impl Stage) {
-    let anchor = anchored(stage).await;
-    stage.meddle(Meddling::TakeName(xr_name(stage))).await;
-    let refused = create_xr(stage, &anchor).await;
+pub async fn a_substrate_whose_name_is_taken_is_foreign(world: &impl TestWorld) {
+    let anchor = anchored(world).await;
+    world.meddle(Meddling::TakeName(xr_name(world))).await;
+    let refused = create_xr(world, &anchor).await;
     assert!(matches!(refused, Err(Trouble::Blocked { .. })), "{refused:?}");
-    assert_eq!(look(stage).await.facts.xr, Xr::Foreign);
+    assert_eq!(snapshot(world).await.facts.xr, Xr::Foreign);
 }
 
 /// An apply names the object that was seen, and never makes one.
-pub async fn an_apply_needs_the_object_that_was_seen(stage: &impl Stage) {
-    let anchor = anchored(stage).await;
-    let missing = apply_xr(stage, &anchor, Uid::new("u999")).await;
+pub async fn an_apply_needs_the_object_that_was_seen(world: &impl TestWorld) {
+    let anchor = anchored(world).await;
+    let missing = apply_xr(world, &anchor, Uid::new("u999")).await;
     assert!(missing.is_err(), "nothing was seen under that uid");
-    settle(stage, DOUBT).await;
-    assert_eq!(look(stage).await.facts.xr, Xr::Absent, "an apply creates nothing");
-    create_xr(stage, &anchor).await.expect("a create is done");
-    let other = apply_xr(stage, &anchor, Uid::new("u999")).await;
+    settle(world, DOUBT).await;
+    assert_eq!(snapshot(world).await.facts.xr, Xr::Absent, "an apply creates nothing");
+    create_xr(world, &anchor).await.expect("a create is done");
+    let other = apply_xr(world, &anchor, Uid::new("u999")).await;
     assert!(matches!(other, Err(Trouble::Blocked { .. })), "{other:?}");
-    let seen = uid(stage, &xr_name(stage)).await.expect("the substrate stands");
-    apply_xr(stage, &anchor, seen.clone()).await.expect("an apply onto what was seen is done");
-    assert_eq!(uid(stage, &xr_name(stage)).await, Some(seen));
+    let seen = uid(world, &xr_name(world)).await.expect("the substrate stands");
+    apply_xr(world, &anchor, seen.clone()).await.expect("an apply onto what was seen is done");
+    assert_eq!(uid(world, &xr_name(world)).await, Some(seen));
 }
 
 /// What is created under an anchor that is gone is refused or disappears by itself.
-pub async fn nothing_stays_under_an_anchor_that_is_gone(stage: &impl Stage) {
-    let anchor = anchored(stage).await;
-    delete_anchor(stage, &anchor).await.expect("a deletion is done");
-    until(stage, "the anchor goes", |seen| seen.anchor == Anchor::Absent).await;
-    let late = create_xr(stage, &anchor).await;
-    until(stage, "a late create leaves no substrate", |seen| seen.xr == Xr::Absent).await;
+pub async fn nothing_stays_under_an_anchor_that_is_gone(world: &impl TestWorld) {
+    let anchor = anchored(world).await;
+    delete_anchor(world, &anchor).await.expect("a deletion is done");
+    until(world, "the anchor goes", |seen| seen.anchor == Anchor::Absent).await;
+    let late = create_xr(world, &anchor).await;
+    until(world, "a late create leaves no substrate", |seen| seen.xr == Xr::Absent).await;
     for _ in 0..PATIENCE {
-        if standing_parts(&record_look(stage).await) == 0 {
-            settle(stage, DOUBT).await;
-            let seen = look(stage).await;
+        if standing_parts(&record_snapshot(world).await) == 0 {
+            settle(world, DOUBT).await;
+            let seen = snapshot(world).await;
             assert_eq!((seen.facts.xr, standing_parts(&seen)), (Xr::Absent, 0), "{late:?}");
             return;
         }
-        stage.pass().await;
+        world.pass().await;
     }
     panic!("a part stands under an anchor that is gone");
 }
 
 /// What stands under an anchor goes with it, parts and all.
-pub async fn what_stands_under_an_anchor_goes_with_it(stage: &impl Stage) {
-    let anchor = stand(stage).await;
-    delete_anchor(stage, &anchor).await.expect("a deletion is done");
-    until(stage, "all of it goes", |seen| {
+pub async fn what_stands_under_an_anchor_goes_with_it(world: &impl TestWorld) {
+    let anchor = stand(world).await;
+    delete_anchor(world, &anchor).await.expect("a deletion is done");
+    until(world, "all of it goes", |seen| {
         (seen.anchor, seen.xr, seen.composed) == (Anchor::Absent, Xr::Absent, Composed::None)
     })
     .await;
 }
 
 /// A deletion names its object, and is done if there is none.
-pub async fn a_deletion_names_its_object(stage: &impl Stage) {
-    let anchor = stand(stage).await;
-    let xr = uid(stage, &xr_name(stage)).await.expect("the substrate stands");
+pub async fn a_deletion_names_its_object(world: &impl TestWorld) {
+    let anchor = stand(world).await;
+    let xr = uid(world, &xr_name(world)).await.expect("the substrate stands");
     let other = Uid::new("u999");
-    let refused = delete_xr(stage, &other).await;
+    let refused = delete_xr(world, &other).await;
     assert!(matches!(refused, Err(Trouble::Blocked { .. })), "{refused:?}");
-    let refused = delete_anchor(stage, &other).await;
+    let refused = delete_anchor(world, &other).await;
     assert!(matches!(refused, Err(Trouble::Blocked { .. })), "{refused:?}");
-    settle(stage, DOUBT).await;
-    assert_eq!(uid(stage, &xr_name(stage)).await, Some(xr.clone()));
-    assert_eq!(uid(stage, &anchor_name(stage)).await, Some(anchor));
-    delete_xr(stage, &xr).await.expect("a deletion is done");
-    until(stage, "the substrate goes", |seen| seen.xr == Xr::Absent).await;
-    delete_xr(stage, &xr).await.expect("what is gone may be deleted again");
+    settle(world, DOUBT).await;
+    assert_eq!(uid(world, &xr_name(world)).await, Some(xr.clone()));
+    assert_eq!(uid(world, &anchor_name(world)).await, Some(anchor));
+    delete_xr(world, &xr).await.expect("a deletion is done");
+    until(world, "the substrate goes", |seen| seen.xr == Xr::Absent).await;
+    delete_xr(world, &xr).await.expect("what is gone may be deleted again");
 }
 
 /// A substrate says what it composes before it is ready, and each part is found by its name.
-pub async fn a_substrate_says_what_it_composed(stage: &impl Stage) {
-    stand(stage).await;
-    let parts = parts(stage);
+pub async fn a_substrate_says_what_it_composed(world: &impl TestWorld) {
+    stand(world).await;
+    let parts = parts(world);
     assert!(!parts.is_empty(), "a substrate that is ready is composed of something");
-    let seen = look(stage).await;
+    let seen = snapshot(world).await;
     for name in parts {
         let answer = answer(&seen, &name);
         assert!(matches!(answer, Some(Answer::Present { ours: true, .. })), "{name:?} {answer:?}");
@@ -149,13 +149,13 @@ pub async fn a_substrate_says_what_it_composed(stage: &impl Stage) {
 }
 
 /// After a deletion every part that was recorded is found until it is gone, and then is absent.
-pub async fn a_deletion_ends_with_every_part_gone(stage: &impl Stage) {
-    stand(stage).await;
-    let recorded = parts(stage);
-    let xr = uid(stage, &xr_name(stage)).await.expect("the substrate stands");
-    delete_xr(stage, &xr).await.expect("a deletion is done");
+pub async fn a_deletion_ends_with_every_part_gone(world: &impl TestWorld) {
+    stand(world).await;
+    let recorded = parts(world);
+    let xr = uid(world, &xr_name(world)).await.expect("the substrate stands");
+    delete_xr(world, &xr).await.expect("a deletion is done");
     for _ in 0..PATIENCE {
-        let seen = record_look(stage).await;
+        let seen = record_snapshot(world).await;
         let all_absent = recorded
             .iter()
             .all(|it| matches!(answer(&seen, it), None | Some(Answer::Absent { .. })));
@@ -163,124 +163,124 @@ pub async fn a_deletion_ends_with_every_part_gone(stage: &impl Stage) {
             assert!(all_absent, "a part stands that is not told");
             return;
         }
-        stage.pass().await;
+        world.pass().await;
     }
     panic!("the parts never go");
 }
 
 /// What another client removed is seen to be absent, and its life is woken.
-pub async fn what_was_taken_away_is_absent_and_wakes_its_life(stage: &impl Stage) {
-    stand(stage).await;
-    stage.was_woken().await;
-    stage.meddle(Meddling::Remove(xr_name(stage))).await;
-    woken(stage, "a disappearance").await;
-    until(stage, "it is seen to be gone", |seen| seen.xr == Xr::Absent).await;
+pub async fn what_was_taken_away_is_absent_and_wakes_its_life(world: &impl TestWorld) {
+    stand(world).await;
+    world.was_woken().await;
+    world.meddle(Meddling::Remove(xr_name(world))).await;
+    woken(world, "a disappearance").await;
+    until(world, "it is seen to be gone", |seen| seen.xr == Xr::Absent).await;
 }
 
 /// Whatever changes wakes the life whose label it carries.
-pub async fn a_change_wakes_its_life(stage: &impl Stage) {
-    let anchor = anchored(stage).await;
-    woken(stage, "an anchor that came").await;
-    create_xr(stage, &anchor).await.expect("a create is done");
-    woken(stage, "a substrate that came").await;
+pub async fn a_change_wakes_its_life(world: &impl TestWorld) {
+    let anchor = anchored(world).await;
+    woken(world, "an anchor that came").await;
+    create_xr(world, &anchor).await.expect("a create is done");
+    woken(world, "a substrate that came").await;
     // What was read already may have told of that, too.
-    if look(stage).await.facts.xr != Xr::Ready {
-        woken(stage, "a substrate that became ready").await;
+    if snapshot(world).await.facts.xr != Xr::Ready {
+        woken(world, "a substrate that became ready").await;
     }
 }
 
 /// Another world in its place proves nothing gone.
-pub async fn another_world_proves_no_absence(stage: &impl Stage) {
-    nothing_is_gone_in(stage, Meddling::Rebuild).await;
+pub async fn another_world_proves_no_absence(world: &impl TestWorld) {
+    nothing_is_gone_in(world, Meddling::Rebuild).await;
 }
 
 /// A world that lost its memory proves nothing gone.
-pub async fn a_world_that_forgot_proves_no_absence(stage: &impl Stage) {
-    nothing_is_gone_in(stage, Meddling::Forget).await;
+pub async fn a_world_that_forgot_proves_no_absence(world: &impl TestWorld) {
+    nothing_is_gone_in(world, Meddling::Forget).await;
 }
 
 /// A world that does not answer is not an empty one.
-pub async fn a_world_that_does_not_answer_is_not_empty(stage: &impl Stage) {
-    stand(stage).await;
-    stage.meddle(Meddling::Hide).await;
-    let record = stage.resource();
-    let seen = World::<Broker>::observe(stage, &record).await;
+pub async fn a_world_that_does_not_answer_is_not_empty(world: &impl TestWorld) {
+    stand(world).await;
+    world.meddle(Meddling::Hide).await;
+    let record = world.resource();
+    let seen = World::<Broker>::observe(world, &record).await;
     if let Ok(seen) = seen {
         assert_ne!(seen.facts.visibility, Visibility::Complete);
         assert_no_absence(&record, &seen);
     }
-    stage.meddle(Meddling::Restore).await;
-    until(stage, "it answers again", |seen| seen.xr == Xr::Ready).await;
+    world.meddle(Meddling::Restore).await;
+    until(world, "it answers again", |seen| seen.xr == Xr::Ready).await;
 }
 
 /// A life comes in, is told ready once, and goes out with every name settled.
-pub async fn a_life_walks_in_and_out(stage: &impl Stage) {
+pub async fn a_life_walks_in_and_out(world: &impl TestWorld) {
     let ready = |it: &Resource| it.phase() == Phase::Ready;
-    walk(stage, "Ready", ready).await;
+    walk(world, "Ready", ready).await;
     let told = || -> Vec<EventType> {
-        let events = stage.events();
+        let events = world.events();
         let types = events.iter().map(Event::event_type);
         types.filter(|it| *it != EventType::Requested).collect()
     };
     assert_eq!(told(), [EventType::Ready]);
-    stage.retire().await;
-    walk(stage, "Deleted", |it| it.phase() == Phase::Deleted).await;
+    world.retire().await;
+    walk(world, "Deleted", |it| it.phase() == Phase::Deleted).await;
     assert_eq!(told(), [EventType::Ready, EventType::Deleting, EventType::Deleted]);
-    let record = stage.resource();
+    let record = world.resource();
     assert_eq!(record.state.fields().outcome, Some(Outcome::Removed));
-    let open = record.book.rows().iter().find(|row| !row.standing.is_settled());
+    let open = record.name_ledger.rows().iter().find(|row| !row.standing.is_settled());
     assert_eq!(open, None, "every name is settled");
-    let parts = parts(stage);
+    let parts = parts(world);
     assert!(!parts.is_empty(), "what it was composed of is on record");
-    config_walks(stage, provider_config::Phase::Gone).await;
+    config_walks(world, provider_config::Phase::Gone).await;
 }
 
 /// A substrate that vanished unasked is replaced by a new generation, and the life is ready again.
-pub async fn a_lost_substrate_is_replaced(stage: &impl Stage) {
-    walk(stage, "Ready", |it| it.phase() == Phase::Ready).await;
-    stage.meddle(Meddling::Remove(xr_name(stage))).await;
+pub async fn a_lost_substrate_is_replaced(world: &impl TestWorld) {
+    walk(world, "Ready", |it| it.phase() == Phase::Ready).await;
+    world.meddle(Meddling::Remove(xr_name(world))).await;
     let again = |it: &Resource| it.phase() == Phase::Ready && it.generation() == Generation(2);
-    walk(stage, "Ready again", again).await;
-    stage.retire().await;
-    walk(stage, "Deleted", |it| it.phase() == Phase::Deleted).await;
+    walk(world, "Ready again", again).await;
+    world.retire().await;
+    walk(world, "Deleted", |it| it.phase() == Phase::Deleted).await;
 }
 
 /// A tombstone takes away what a late request creates.
-pub async fn a_tombstone_takes_away_what_came_back(stage: &impl Stage) {
-    walk(stage, "Ready", |it| it.phase() == Phase::Ready).await;
-    stage.retire().await;
-    walk(stage, "Deleted", |it| it.phase() == Phase::Deleted).await;
-    stage.was_woken().await;
-    let anchor = stage.resource().state.anchor_name(Generation::FIRST);
+pub async fn a_tombstone_takes_away_what_came_back(world: &impl TestWorld) {
+    walk(world, "Ready", |it| it.phase() == Phase::Ready).await;
+    world.retire().await;
+    walk(world, "Deleted", |it| it.phase() == Phase::Deleted).await;
+    world.was_woken().await;
+    let anchor = world.resource().state.anchor_name(Generation::FIRST);
     let late = Effect::CreateAnchor { anchor };
-    let done = World::<Broker>::apply(stage, &stage.resource(), &late).await;
+    let done = World::<Broker>::apply(world, &world.resource(), &late).await;
     done.expect("a late driver is heard");
-    woken(stage, "what came back").await;
-    assert_ne!(look(stage).await.facts.anchor, Anchor::Absent);
+    woken(world, "what came back").await;
+    assert_ne!(snapshot(world).await.facts.anchor, Anchor::Absent);
     for _ in 0..PATIENCE {
-        let _ = step(&Tombstone::default(), stage, stage, stage.now()).await;
-        stage.pass().await;
-        if look(stage).await.facts.anchor == Anchor::Absent {
+        let _ = step(&Tombstone::default(), world, world, world.now()).await;
+        world.pass().await;
+        if snapshot(world).await.facts.anchor == Anchor::Absent {
             return;
         }
     }
     panic!("what came back stays");
 }
 
-async fn nothing_is_gone_in(stage: &impl Stage, meddling: Meddling) {
-    stand(stage).await;
-    stage.meddle(meddling).await;
-    let record = stage.resource();
-    let seen = World::<Broker>::observe(stage, &record).await.expect("it answers");
+async fn nothing_is_gone_in(world: &impl TestWorld, meddling: Meddling) {
+    stand(world).await;
+    world.meddle(meddling).await;
+    let record = world.resource();
+    let seen = World::<Broker>::observe(world, &record).await.expect("it answers");
     assert_eq!(seen.facts.visibility, Visibility::ClusterReplaced);
     assert_no_absence(&record, &seen);
-    stage.meddle(Meddling::Restore).await;
-    until(stage, "the right world is believed again", |seen| seen.xr == Xr::Ready).await;
+    world.meddle(Meddling::Restore).await;
+    until(world, "the right world is believed again", |seen| seen.xr == Xr::Ready).await;
 }
 
 /// No name that was seen is told gone.
 fn assert_no_absence(record: &Record<Resource>, seen: &Observed) {
-    let changed = record.book.absorb(&seen.sightings);
+    let changed = record.name_ledger.absorb(&seen.sightings);
     let gone = changed.iter().find(|row| row.standing == Standing::Gone);
     assert_eq!(gone, None, "a failed question is no absence");
 }

@@ -40,7 +40,7 @@ pub(super) const fn unknown() -> ResourceId {
     ResourceId::from_uuid(Uuid::from_u128(u128::MAX))
 }
 
-pub(super) fn life(resource: &Resource) -> WorkItem {
+pub(super) fn work_item(resource: &Resource) -> WorkItem {
     WorkItem::Resource(resource.id())
 }
 
@@ -88,16 +88,16 @@ pub(super) fn declare(port: &mut dyn Port, number: u128) -> Resource {
 }
 
 /// Claims a life that is due; leases of others are left to end.
-pub(super) fn claim(port: &mut dyn Port, life: WorkItem) -> Leased {
+pub(super) fn claim(port: &mut dyn Port, work_item: WorkItem) -> Leased {
     let leased = port.claim_due(64).expect("it answers").leased;
-    leased.into_iter().find(|it| it.item == life).expect("it is due")
+    leased.into_iter().find(|it| it.item == work_item).expect("it is due")
 }
 
 /// Whether a life is leased, or could be.
-pub(super) fn claim_or_leased(port: &mut dyn Port, life: WorkItem) -> bool {
+pub(super) fn claim_or_leased(port: &mut dyn Port, work_item: WorkItem) -> bool {
     let batch = port.claim_due(64).expect("it answers");
-    let entry = port.entry(life).expect("it answers").expect("it has a turn");
-    batch.leased.iter().any(|it| it.item == life) || entry.lease_until.is_some()
+    let entry = port.entry(work_item).expect("it answers").expect("it has a turn");
+    batch.leased.iter().any(|it| it.item == work_item) || entry.lease_until.is_some()
 }
 
 /// The record of a leased resource.
@@ -138,8 +138,8 @@ pub(super) fn write(
 
 /// A step of a leased resource that leads to a phase.
 pub(super) fn step(leased: &Leased, phase: Phase, event: Option<Event>) -> ResourceWrite {
-    let (life, claim) = (leased.item, leased.claim);
-    let lease = Some(Stay { item: life, claim, reason: REASON, finished: false });
+    let (work_item, claim) = (leased.item, leased.claim);
+    let lease = Some(Stay { item: work_item, claim, reason: REASON, finished: false });
     ResourceWrite { lease, ..write(resource(leased), phase, event) }
 }
 
@@ -159,7 +159,7 @@ pub(super) fn end(port: &mut dyn Port, id: ResourceId) {
     let record = port.resource(id).expect("it is there");
     let event = Event::Deleted { outcome: Outcome::Removed };
     let gone = |row: &Row| Row { standing: Standing::Gone, ..row.clone() };
-    let rows = record.book.rows().iter().map(gone).collect();
+    let rows = record.name_ledger.rows().iter().map(gone).collect();
     let ended = bent(&record, Some(event), |it| {
         it.phase = Phase::Deleted;
         it.outcome = Some(Outcome::Removed);

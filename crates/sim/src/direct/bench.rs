@@ -8,10 +8,10 @@ use usher_domain::direct::facts::{
     Refs, RowFacts, Search, Stamp,
 };
 use usher_domain::direct::identity::{Identity as _, IdentityText};
-use usher_domain::direct::life::Direct;
 use usher_domain::direct::observe::fold;
 use usher_domain::direct::phase::Phase;
 use usher_domain::direct::reconcile::rules;
+use usher_domain::direct::reconciler::Direct;
 use usher_kernel::Lifecycle as _;
 
 use crate::base::Course;
@@ -19,9 +19,9 @@ use crate::bench::{header, line};
 use crate::direct::model::Membership;
 use crate::direct::state::State;
 use crate::fault::Mix;
-use crate::realm::Realm as _;
+use crate::injected_fault::InjectedFault;
 use crate::rng::Rng;
-use crate::strike::Strike;
+use crate::sim_world::SimWorld as _;
 
 const CELLS: u64 = 20_000_000;
 const DECISIONS: u64 = 500_000;
@@ -48,8 +48,12 @@ fn verdicts() -> Duration {
 
 /// Decides again and again about one object in an empty world.
 fn decisions() -> Duration {
-    let course =
-        Course { drivers: 0, mix: Mix::default(), target: (0, Strike::CrashBefore), faults_end: 0 };
+    let course = Course {
+        drivers: 0,
+        mix: Mix::default(),
+        target: (0, InjectedFault::CrashBefore),
+        faults_end: 0,
+    };
     let mut state = State::empty(Rng::new(1), course, false);
     state.populate();
     let wish = crate::direct::plan::Plan::draw(1, &mut Rng::new(1)).wishes.remove(0);
@@ -57,12 +61,12 @@ fn decisions() -> Duration {
     state.wishes[0].create_at = 0;
     state.grant_wishes();
     let record = state.store.resources[0].record.clone();
-    let look = state.look(0, &record, true);
-    let (life, now) = (Direct::default(), state.now());
+    let snapshot = state.snapshot(0, &record, true);
+    let (work_item, now) = (Direct::default(), state.now());
     let began = Instant::now();
     for _ in 0..DECISIONS {
-        let seen = fold(&record.state, &record.book, black_box(&look));
-        black_box(life.decide(&record, &seen, now).reason);
+        let seen = fold(&record.state, &record.name_ledger, black_box(&snapshot));
+        black_box(work_item.decide(&record, &seen, now).reason);
     }
     began.elapsed()
 }

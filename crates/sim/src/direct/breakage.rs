@@ -4,17 +4,17 @@ use usher_domain::direct::aggregate::{Fields, History, Resource};
 use usher_domain::direct::effect::Effect;
 use usher_domain::direct::event::Event;
 use usher_domain::direct::facts::{Hold, Object as ObjectFact, Operation, Policy, Refs, Stamp};
-use usher_domain::direct::life::Direct;
-use usher_domain::direct::look::{Container, Look, Silence};
 use usher_domain::direct::mark::RequestId;
 use usher_domain::direct::observe::Observed;
 use usher_domain::direct::phase::Phase;
 use usher_domain::direct::reason::Reason;
+use usher_domain::direct::reconciler::Direct;
+use usher_domain::direct::snapshot::{Container, ReadError, Snapshot};
 use usher_domain::object::authority::Authority;
 use usher_kernel::{Decision, Record, Row, Standing, Timestamp, Wake};
 
 use crate::clock::{INTERVAL, millis};
-use crate::realm::QueueBend;
+use crate::sim_world::QueueBend;
 use crate::words::words;
 
 words! {
@@ -110,35 +110,35 @@ impl Breakage {
     }
 
     /// Before the fold: bends what a look brought back.
-    pub fn bend_look(self, record: &Record<Resource>, look: &mut Look) {
+    pub fn bend_snapshot(self, record: &Record<Resource>, snapshot: &mut Snapshot) {
         let takes_for_gone =
             self == Self::ReleaseBeforeVerify && record.state.fields().asked_at.is_some();
         if self == Self::TrustLagging || takes_for_gone {
-            look.authority = Authority::Pinned;
+            snapshot.authority = Authority::Pinned;
         }
         if self == Self::ForgetOperation || takes_for_gone {
-            look.operations = Ok(vec![]);
+            snapshot.operations = Ok(vec![]);
         }
-        look.rail_tripped &= self != Self::IgnoreRail;
-        look.cluster_rail_tripped &= self != Self::IgnoreClusterRail;
+        snapshot.rail_tripped &= self != Self::IgnoreRail;
+        snapshot.cluster_rail_tripped &= self != Self::IgnoreClusterRail;
         if self == Self::SkipSearch {
-            look.search = look.search.take().map(|_| Ok(vec![]));
+            snapshot.search = snapshot.search.take().map(|_| Ok(vec![]));
         }
         if self == Self::CopyIsBelieved {
-            believe(record, look);
+            believe(record, snapshot);
         }
-        let Some(cloud) = &mut look.cloud else {
+        let Some(cloud) = &mut snapshot.cloud else {
             return;
         };
         if takes_for_gone || self == Self::ErrorIsAbsent && cloud.found.is_err() {
             cloud.found = Ok(None);
         }
-        if self == Self::RefusedIsGone && cloud.found == Err(Silence::Refused) {
+        if self == Self::RefusedIsGone && cloud.found == Err(ReadError::Refused) {
             cloud.container = Some(Container::Gone);
         }
-        let stamped = look.object.iter().flatten().any(|it| it.stamp.is_some());
+        let stamped = snapshot.object.iter().flatten().any(|it| it.stamp.is_some());
         let takes_for_ours = self == Self::ForeignIsOurs
-            || self == Self::StampIsProof && stamped && record.book.rows().is_empty();
+            || self == Self::StampIsProof && stamped && record.name_ledger.rows().is_empty();
         if let (true, Ok(Some(found))) = (takes_for_ours, &mut cloud.found) {
             found.mark = Some(record.state.mark());
         }
@@ -265,8 +265,8 @@ const fn released(policy: Policy) -> Policy {
 }
 
 /// Rewrites a stamp as if it had been written for this object.
-fn believe(record: &Record<Resource>, look: &mut Look) {
-    let Ok(Some(object)) = &mut look.object else {
+fn believe(record: &Record<Resource>, snapshot: &mut Snapshot) {
+    let Ok(Some(object)) = &mut snapshot.object else {
         return;
     };
     let own = record.state.object().uid.0.clone();
@@ -276,7 +276,7 @@ fn believe(record: &Record<Resource>, look: &mut Look) {
     {
         *stamp = format!("{before}\"object\":\"{own}\"{after}");
         // A rule that believes it searches for nothing else.
-        look.search = Some(Ok(vec![]));
+        snapshot.search = Some(Ok(vec![]));
     }
 }
 

@@ -18,7 +18,7 @@ use crate::direct::cloud::{CloudObject, Work, cloud_uid, container};
 use crate::direct::execute::Request;
 use crate::direct::outside::{Object, uid};
 use crate::direct::state::State;
-use crate::realm::{EveryWorld, Realm as _};
+use crate::sim_world::{EveryWorld, SimWorld as _};
 use crate::words::words;
 
 words! {
@@ -97,7 +97,7 @@ impl State {
             return;
         };
         let name = identified.identity.as_str();
-        let recorded = row.record.book.rows().iter().any(|it| it.name.name == name);
+        let recorded = row.record.name_ledger.rows().iter().any(|it| it.name.name == name);
         let outcome = row.record.state.fields().outcome;
         if !recorded || request.facts.stamp != Stamp::Current {
             let what = format!("{name} is created and not on record");
@@ -174,7 +174,7 @@ impl State {
         &mut self,
         index: usize,
         before: &Record<Resource>,
-        (honest, looked_at): (Option<(RowFacts, Facts)>, Tick),
+        (honest, observed_at): (Option<(RowFacts, Facts)>, Tick),
     ) {
         self.check_told(index, before);
         let row = self.store.resources[index].clone();
@@ -185,12 +185,12 @@ impl State {
             let what = format!("{} went from {} to {}", row.object, was.phase, is.phase);
             self.wrong(Checker::Sticky, what);
         }
-        for turned in row.record.book.rows() {
-            let known = before.book.latest(&turned.name).map(|it| it.standing);
+        for turned in row.record.name_ledger.rows() {
+            let known = before.name_ledger.latest(&turned.name).map(|it| it.standing);
             let newly = turned.standing == Standing::Gone && known != Some(Standing::Gone);
             let mut cloud = self.outside.cloud.objects.iter();
             let stands = cloud.find(|it| turned.uid == Some(cloud_uid(it.uid)));
-            if newly && stands.is_some_and(|it| it.created < looked_at) {
+            if newly && stands.is_some_and(|it| it.created < observed_at) {
                 let what = format!("{} is told gone and stands", turned.name.name);
                 self.wrong(Checker::GoneMeansGone, what);
             }
@@ -201,12 +201,13 @@ impl State {
             self.wrong(Checker::KnownRelease, what);
         }
         let copy = honest.is_some_and(|(row, _)| row.identity == Identity::BoundElsewhere);
-        if copy && !row.record.book.rows().is_empty() && before.book.rows().is_empty() {
+        if copy && !row.record.name_ledger.rows().is_empty() && before.name_ledger.rows().is_empty()
+        {
             let what = format!("{} takes over what another's stamp names", row.object);
             self.wrong(Checker::CopyNeverActs, what);
         }
         if let (None, Some(outcome), Some(honest)) = (was.outcome, is.outcome, honest) {
-            self.check_end_of(row.object, outcome, honest, looked_at);
+            self.check_end_of(row.object, outcome, honest, observed_at);
         }
     }
 
@@ -216,7 +217,7 @@ impl State {
         object: u64,
         outcome: Outcome,
         (row, seen): (RowFacts, Facts),
-        looked_at: Tick,
+        observed_at: Tick,
     ) {
         let out_of_hands = matches!(seen.object, ObjectFact::Free | ObjectFact::Gone);
         match outcome {
@@ -236,8 +237,8 @@ impl State {
                 };
                 let mut cloud = self.outside.cloud.objects.iter();
                 let mine = |it: &&CloudObject| it.made_by == Some(object);
-                let stands = cloud.any(|it| mine(&it) && it.created < looked_at);
-                if stands || self.being_made(object, looked_at) > 0 {
+                let stands = cloud.any(|it| mine(&it) && it.created < observed_at);
+                if stands || self.being_made(object, observed_at) > 0 {
                     let what = format!("{object} ends {outcome} and its cloud object lives");
                     self.wrong(Checker::ReleaseMeansGone, what);
                 }
@@ -306,7 +307,8 @@ impl State {
         self.store.resources.iter().filter(|row| row.entry.is_some()).any(|row| {
             let fields = row.record.state.fields();
             let orphan = fields.orphan.as_ref().is_some_and(|it| it.owner().object == owner);
-            let named = row.record.book.rows().iter().any(|row| row.name.name == it.identity);
+            let named =
+                row.record.name_ledger.rows().iter().any(|row| row.name.name == it.identity);
             let open = fields.phase != Phase::Deleted;
             orphan || (row.object == object && (named || open))
         })
@@ -378,7 +380,7 @@ impl State {
         let fields = row.record.state.fields();
         if fields.phase == Phase::Deleted {
             let watched = fields.watch_until.is_some_and(|until| self.now() < until);
-            let back = row.record.book.rows().iter().any(|it| it.standing == Standing::Seen);
+            let back = row.record.name_ledger.rows().iter().any(|it| it.standing == Standing::Seen);
             let told = row.reason == Some(Reason::DeletionTimestampLost);
             let object = self.outside.object(row.object);
             return match object {

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use usher_domain::direct::look::Found;
 use usher_domain::direct::mark::{Mark, RequestId};
 use usher_domain::direct::operation::{Operation, Progress};
+use usher_domain::direct::snapshot::Found;
 use usher_kernel::Uid;
 
 use crate::clock::Tick;

@@ -2,7 +2,7 @@
 
 use crate::clock::Tick;
 use crate::direct::state::State;
-use crate::realm::Realm as _;
+use crate::sim_world::SimWorld as _;
 
 impl State {
     /// One tick of everything but the drivers.
@@ -43,7 +43,7 @@ impl State {
         if listed.contains(&tick) || self.outside.rebuilt_until == tick {
             self.store.wake_all(now);
         }
-        let lag = if self.stormy() { 2 } else { 0 };
+        let lag = if self.in_fault_phase() { 2 } else { 0 };
         let due: Vec<u64> =
             self.outside.changed.iter().filter(|it| it.0 + lag <= tick).map(|it| it.1).collect();
         self.outside.changed.retain(|it| it.0 + lag > tick);

@@ -16,7 +16,7 @@ use crate::direct::check::Checker;
 use crate::direct::cloud::{CloudObject, MEMORY, Running, Work, cloud_uid, container};
 use crate::direct::fault::Fault;
 use crate::direct::state::State;
-use crate::realm::Realm as _;
+use crate::sim_world::SimWorld as _;
 
 /// One verb on its way, with what its sender knew.
 #[derive(Clone, Debug)]
@@ -86,7 +86,7 @@ impl State {
     /// How long a create is held up on its way, if it is.
     fn hold_up(&mut self, request: &Request) -> Option<Tick> {
         let creates = matches!(request.verb, Effect::Create { .. }) && !request.held_up;
-        (creates && self.strikes(Fault::HeldUp, 300)).then(|| self.base.rng.between(20, 150))
+        (creates && self.injects(Fault::HeldUp, 300)).then(|| self.base.rng.between(20, 150))
     }
 
     fn add_finalizer(&mut self, object: u64) -> Result<(), Trouble> {
@@ -237,8 +237,8 @@ impl State {
 
     /// Begins an operation; it takes a while and may end badly.
     fn operate(&mut self, identity: String, work: Work) {
-        let slow = self.strikes(Fault::OperationSlow, 400);
-        let fails = self.strikes(Fault::OperationFails, 250);
+        let slow = self.injects(Fault::OperationSlow, 400);
+        let fails = self.injects(Fault::OperationFails, 250);
         let dwell =
             if slow { self.base.rng.between(30, 120) } else { self.base.rng.between(1, 20) };
         let name = self.outside.cloud.mint();

@@ -15,7 +15,7 @@ use usher_domain::direct::proof::Outcome;
 use usher_domain::direct::reference::{Named, Read, Reference};
 use usher_domain::direct::verdict::EffectKind;
 use usher_domain::object::name::FINALIZER_DIRECT;
-use usher_kernel::{Book, Evidence, Row, Standing, Timestamp, Uid};
+use usher_kernel::{Evidence, NameLedger, Row, Standing, Timestamp, Uid};
 
 use crate::base::{Course, Wrong};
 use crate::clock::{GIVE_UP, Tick};
@@ -27,10 +27,10 @@ use crate::direct::people::parent_name;
 use crate::direct::plan::PAIRS;
 use crate::direct::state::{NAMESPACE, State, Stubborn, Wanted, credential, installation};
 use crate::fault::Mix;
-use crate::life::Stage;
-use crate::realm::Realm as _;
+use crate::injected_fault::InjectedFault;
 use crate::rng::Rng;
-use crate::strike::Strike;
+use crate::scenario::Scenario;
+use crate::sim_world::SimWorld as _;
 use crate::words::{Words as _, words};
 
 /// When transient answers heal.
@@ -153,14 +153,14 @@ impl Answer {
 pub const POLICIES: [&str; 3] = ["hold", "release-with-record", "abandon"];
 
 /// Where a driver dies or loses its way: a verb of the table and the strike on it.
-pub const CRASHES: [Option<(EffectKind, Strike)>; 7] = [
+pub const CRASHES: [Option<(EffectKind, InjectedFault)>; 7] = [
     None,
-    Some((EffectKind::Delete, Strike::CrashBefore)),
-    Some((EffectKind::Delete, Strike::CrashAfter)),
-    Some((EffectKind::Delete, Strike::LateDriver)),
-    Some((EffectKind::RemoveFinalizer, Strike::CrashBefore)),
-    Some((EffectKind::RemoveFinalizer, Strike::CrashAfter)),
-    Some((EffectKind::RemoveFinalizer, Strike::LateDriver)),
+    Some((EffectKind::Delete, InjectedFault::CrashBefore)),
+    Some((EffectKind::Delete, InjectedFault::CrashAfter)),
+    Some((EffectKind::Delete, InjectedFault::LateDriver)),
+    Some((EffectKind::RemoveFinalizer, InjectedFault::CrashBefore)),
+    Some((EffectKind::RemoveFinalizer, InjectedFault::CrashAfter)),
+    Some((EffectKind::RemoveFinalizer, InjectedFault::LateDriver)),
 ];
 
 /// One combination.
@@ -177,7 +177,7 @@ pub struct Cell {
     /// The deletion policy.
     pub policy: &'static str,
     /// Where a driver dies.
-    pub crash: Option<(EffectKind, Strike)>,
+    pub crash: Option<(EffectKind, InjectedFault)>,
 }
 
 /// How a cell ended.
@@ -213,10 +213,10 @@ impl Cell {
     }
 
     /// Lives the cell to its end.
-    pub fn live(&self, breakage: Option<Breakage>) -> End {
+    pub fn run_seed(&self, breakage: Option<Breakage>) -> End {
         let world = RefCell::new(self.world(breakage));
         let object = world.borrow().store.resources[0].object;
-        let mut stage = Stage::new(&world);
+        let mut stage = Scenario::new(&world);
         let mut ended = None;
         for tick in 0..GIVE_UP {
             if tick == self.comes_at() {
@@ -281,11 +281,11 @@ impl Cell {
     }
 
     fn world(&self, breakage: Option<Breakage>) -> State {
-        let pair = self.crash.and_then(|(effect, strike)| {
+        let pair = self.crash.and_then(|(effect, injected)| {
             let place = PAIRS.iter().position(|it| *it == (Phase::Deleting, effect))?;
-            Some((place, strike))
+            Some((place, injected))
         });
-        let target = pair.unwrap_or((usize::MAX, Strike::CrashBefore));
+        let target = pair.unwrap_or((usize::MAX, InjectedFault::CrashBefore));
         let course = Course { drivers: 2, mix: Mix::default(), target, faults_end: HEALED };
         let mut state = State::empty(Rng::new(self.seed()), course, false);
         state.breakage = breakage;
@@ -341,8 +341,8 @@ impl Cell {
             uid,
             evidence: Evidence::new("matrix", "given", Timestamp::from_millis(1)),
         };
-        row.record.book = Book::new(standing.map(row_of));
-        let own = row.record.state.recorded(&row.record.book).map(|it| it.to_text());
+        row.record.name_ledger = NameLedger::new(standing.map(row_of));
+        let own = row.record.state.recorded(&row.record.name_ledger).map(|it| it.to_text());
         let stamp = match self.recorded {
             Recorded::Malformed => Some("{".to_owned()),
             Recorded::Elsewhere => Some(stamp_of_another()),

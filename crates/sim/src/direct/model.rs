@@ -6,13 +6,13 @@ use std::task::{Context, Poll, Waker};
 use serde_json::{Value, json};
 use usher_domain::direct::deleter::{Deleter, Precondition};
 use usher_domain::direct::identity::{BadIdentity, Identity, IdentityText};
-use usher_domain::direct::look::{Container, Found, Heard};
 use usher_domain::direct::mark::{Binding, Mark};
 use usher_domain::direct::model::Model;
 use usher_domain::direct::ports::{Call, Client, Method, Reply};
 use usher_domain::direct::reference::{
     BadReference, Bearing, Declared, Reference, Resolved, Target,
 };
+use usher_domain::direct::snapshot::{Container, Found, Reading};
 use usher_kernel::{Trouble, Uid};
 
 /// What a membership refers to.
@@ -115,14 +115,14 @@ impl Deleter for MembershipDeleter {
         Self(identity)
     }
 
-    async fn find(&self, client: &impl Client) -> Heard<Option<Found>> {
+    async fn find(&self, client: &impl Client) -> Reading<Option<Found>> {
         let reply = client.send(&get(self.0.format().as_str())).await;
-        Ok(reply.heard()?.map(found))
+        Ok(reply.reading()?.map(found))
     }
 
     async fn probe(&self, client: &impl Client) -> Container {
         let path = format!("projects/{}", self.0.project);
-        match client.send(&get(&path)).await.heard() {
+        match client.send(&get(&path)).await.reading() {
             Ok(Some(_)) => Container::Standing,
             Ok(None) => Container::Gone,
             Err(_) => Container::Unknown,
@@ -135,7 +135,7 @@ impl Deleter for MembershipDeleter {
         let etag = at.etag().map(|it| ("etag".to_owned(), it.to_owned()));
         call.query = [("uid".to_owned(), at.uid().0.clone())].into_iter().chain(etag).collect();
         let unreachable = Trouble::unavailable("the cloud".to_owned());
-        client.send(&call).await.heard().map(|_| ()).map_err(|_| unreachable)
+        client.send(&call).await.reading().map(|_| ()).map_err(|_| unreachable)
     }
 }
 

@@ -1,8 +1,8 @@
 //! The cluster: objects with finalizers and stamps, the parents they refer to, and a watch.
 
 use usher_domain::direct::accept::AcceptContext;
-use usher_domain::direct::look;
 use usher_domain::direct::reference::{Named, Read, Referent};
+use usher_domain::direct::snapshot;
 use usher_domain::object::name::FINALIZER_DIRECT;
 use usher_kernel::Uid;
 
@@ -44,8 +44,8 @@ impl Object {
     }
 
     /// What a read of it brings back.
-    pub fn seen(&self) -> look::Object {
-        look::Object {
+    pub fn seen(&self) -> snapshot::Object {
+        snapshot::Object {
             uid: uid(self.uid),
             deleting: self.deleting,
             finalizers: self.finalizers.clone(),

@@ -11,7 +11,7 @@ use crate::direct::model::Spec;
 use crate::direct::outside::{HOLD, Parent};
 use crate::direct::plan::Wishes;
 use crate::direct::state::{NAMESPACE, State, Wanted};
-use crate::realm::Realm as _;
+use crate::sim_world::SimWorld as _;
 
 /// How many projects there are.
 const PROJECTS: u64 = 2;
@@ -80,7 +80,7 @@ impl State {
                 self.ask_to_go(uid);
             }
         }
-        if !self.stormy() && tick % INTERVAL == 0 {
+        if !self.in_fault_phase() && tick % INTERVAL == 0 {
             self.lend_a_hand();
         }
         // Once all look again after the storm, people edit what they want in the middle of it.

@@ -7,8 +7,8 @@ use crate::base::Course;
 use crate::clock::{FAULTS_END, Tick};
 use crate::direct::fault::Fault;
 use crate::fault::Mix;
+use crate::injected_fault::{self, InjectedFault};
 use crate::rng::Rng;
-use crate::strike::{self, Strike};
 
 /// A pair of the transition table: a verb and the phase it leads to.
 pub type Pair = (Phase, EffectKind);
@@ -64,7 +64,7 @@ pub struct Plan {
 impl Plan {
     /// The plan of a seed.
     pub fn draw(seed: u64, rng: &mut Rng) -> Self {
-        let target = strike::target(seed, PAIRS.len());
+        let target = injected_fault::target(seed, PAIRS.len());
         let mut mix = Mix::draw::<Fault>(rng);
         let count = match rng.below(10) {
             0..=4 => 1,
@@ -80,7 +80,7 @@ impl Plan {
         // What one driver does late is met by what another has done since; where it shall be done
         // all the same, some lives have no other.
         let again = matches!(PAIRS[target.0].1, EffectKind::Update | EffectKind::Delete);
-        let alone = again && target.1 == Strike::LateDriver && rng.percent(60);
+        let alone = again && target.1 == InjectedFault::LateDriver && rng.percent(60);
         let drivers = if alone { 1 } else { 2 + usize::from(rng.percent(40)) };
         let faults_end = rng.between(60, FAULTS_END);
         Self { wishes, course: Course { drivers, mix, target, faults_end } }

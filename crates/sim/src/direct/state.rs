@@ -8,22 +8,22 @@ use usher_domain::direct::reference::Read;
 use usher_domain::object::id::InstallationId;
 use usher_domain::object::kv::KvCoordinates;
 use usher_kernel::schedule::Entry;
-use usher_kernel::{Book, Record, Stopped, Trouble, Version, Wake};
+use usher_kernel::{NameLedger, Record, Stopped, Trouble, Version, Wake};
 use uuid::Uuid;
 
 use crate::base::{Base, Course};
 use crate::clock::Tick;
 use crate::direct::breakage::Breakage;
+use crate::direct::driver_step::Notes;
 use crate::direct::execute::Request;
 use crate::direct::fault::Fault;
 use crate::direct::model::Spec;
 use crate::direct::outside::{Object, Outside, context, uid};
 use crate::direct::plan::{PAIRS, Plan, Wishes};
-use crate::direct::seat::Notes;
 use crate::direct::store::{EventRow, ResourceRow, Store};
-use crate::realm::{EveryWorld, QueueBend, Realm};
+use crate::driver_step::DriverStep;
 use crate::rng::Rng;
-use crate::seat::Seat;
+use crate::sim_world::{EveryWorld, QueueBend, SimWorld};
 
 /// The namespace of everything here.
 pub const NAMESPACE: &str = "ns";
@@ -156,7 +156,7 @@ impl State {
             return;
         };
         let version = Version(1);
-        let record = Record { version, state: resource, book: Book::default() };
+        let record = Record { version, state: resource, name_ledger: NameLedger::default() };
         let resource = self.store.resources.len();
         let entry = Some(Entry::new(now));
         self.store.resources.push(ResourceRow { object: uid, record, entry, reason: None });
@@ -165,8 +165,8 @@ impl State {
     }
 }
 
-impl Realm for State {
-    type Life = usize;
+impl SimWorld for State {
+    type Item = usize;
     type Request = Request;
     type Notes = Notes;
     type Fault = Fault;
@@ -204,20 +204,20 @@ impl Realm for State {
         breakage.bend_queue()
     }
 
-    fn lives(&self) -> Vec<usize> {
+    fn items(&self) -> Vec<usize> {
         (0..self.store.resources.len()).collect()
     }
 
-    fn entry(&mut self, life: usize) -> Option<&mut Entry> {
-        self.store.resources.get_mut(life)?.entry.as_mut()
+    fn entry(&mut self, work_item: usize) -> Option<&mut Entry> {
+        self.store.resources.get_mut(work_item)?.entry.as_mut()
     }
 
     fn notes(&self) -> Notes {
         Notes::new(self.base.tick)
     }
 
-    async fn step(seat: &Seat<'_, Self>) -> Result<Wake, Stopped> {
-        seat.one_step().await
+    async fn step(driver: &DriverStep<'_, Self>) -> Result<Wake, Stopped> {
+        driver.one_step().await
     }
 
     fn execute(&mut self, request: &Request) -> Result<(), Trouble> {

@@ -106,7 +106,7 @@ impl Store {
             return Err(Trouble::Conflict);
         }
         row.record.version = row.record.version.next();
-        row.record.book = row.record.book.with(rows);
+        row.record.name_ledger = row.record.name_ledger.with(rows);
         row.record.state = next;
         row.reason = Some(reason);
         let version = row.record.version;

@@ -9,14 +9,14 @@ use usher_domain::fleet::effect::{Effect, Verb};
 use usher_domain::fleet::event::{Event, EventType};
 use usher_domain::fleet::facts::{Order, Reported};
 use usher_domain::fleet::issue::Token;
-use usher_domain::fleet::life::Life;
-use usher_domain::fleet::look::{Listing, Look, Source};
 use usher_domain::fleet::observe::Observed;
 use usher_domain::fleet::phase::Phase;
+use usher_domain::fleet::reconciler::MachineReconciler;
+use usher_domain::fleet::snapshot::{Listing, Snapshot, Source};
 use usher_kernel::{Decision, Record, Timestamp, Unknown, Wake};
 
 use crate::clock::{INTERVAL, millis};
-use crate::realm::QueueBend;
+use crate::sim_world::QueueBend;
 use crate::words::words;
 
 words! {
@@ -110,28 +110,28 @@ impl Breakage {
     }
 
     /// Around the World: bends what was brought back, before it is judged.
-    pub fn bend_look(self, look: &mut Look, machine: &Machine) {
+    pub fn bend_snapshot(self, snapshot: &mut Snapshot, machine: &Machine) {
         if self == Self::TrustStale {
-            look.stamp = Token { epoch: u64::MAX, sequence: 0 };
+            snapshot.stamp = Token { epoch: u64::MAX, sequence: 0 };
         }
-        let missing = look.source == Source::List && look.heard == Ok(None);
+        let missing = snapshot.source == Source::List && snapshot.reading == Ok(None);
         if self == Self::AbsentIsGone && missing {
-            look.source = Source::Get;
-            look.listing = Listing::Lacks;
+            snapshot.source = Source::Get;
+            snapshot.listing = Listing::Lacks;
         }
         if self == Self::TrustEmptyList {
-            look.listing = Listing::Lacks;
+            snapshot.listing = Listing::Lacks;
         }
-        let bound = matches!(&look.heard, Ok(Some(Ok(it))) if it.phase().is_bound());
+        let bound = matches!(&snapshot.reading, Ok(Some(Ok(it))) if it.phase().is_bound());
         if self == Self::LateDropped && machine.state().asked().is_some() && bound {
-            look.heard = Err(Unknown::Unreachable);
+            snapshot.reading = Err(Unknown::Unreachable);
         }
     }
 
     /// Around `decide`: bends what was decided.
     pub fn bend_decision(
         self,
-        decision: &mut Decision<Life>,
+        decision: &mut Decision<MachineReconciler>,
         record: &Record<Machine>,
         (seen, now): (&Observed, Timestamp),
     ) {
@@ -199,7 +199,7 @@ impl Breakage {
 }
 
 /// Turns a decision into a crossing that is told.
-fn turn(decision: &mut Decision<Life>, machine: &Machine, state: State) {
+fn turn(decision: &mut Decision<MachineReconciler>, machine: &Machine, state: State) {
     let cluster = machine.state().binding().map(|it| it.cluster.clone());
     let to = state.phase();
     decision.next = with(machine, |it| {

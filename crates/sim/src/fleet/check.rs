@@ -11,7 +11,7 @@ use usher_domain::fleet::plan::{Cause, Plan, Switch};
 
 use crate::fleet::execute::Request;
 use crate::fleet::state::State;
-use crate::realm::Realm as _;
+use crate::sim_world::SimWorld as _;
 use crate::words::words;
 
 words! {
@@ -81,10 +81,10 @@ impl State {
     }
 
     fn check_owner(&mut self, machine: usize) {
-        let live = |it: &&crate::fleet::store::MachineRow| {
+        let run_seed = |it: &&crate::fleet::store::MachineRow| {
             it.machine == machine && it.record.state.phase() != Phase::Gone
         };
-        if self.store.rows.iter().filter(live).count() > 1 {
+        if self.store.rows.iter().filter(run_seed).count() > 1 {
             self.wrong(Checker::OneOwner, format!("machine {machine} has two rows"));
         }
     }

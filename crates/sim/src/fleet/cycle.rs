@@ -7,12 +7,12 @@ use usher_domain::fleet::aggregate::Target;
 use usher_domain::fleet::facts::Order;
 use usher_domain::fleet::ident::MachineId;
 use usher_domain::fleet::list::{Credence, weigh};
-use usher_domain::fleet::look::Source;
 use usher_domain::fleet::phase::Phase;
 use usher_domain::fleet::plan::{
     Cause, Circumstances, Figures, Judged, Need, RawNeed, RawRequirement, Switch, plan,
 };
 use usher_domain::fleet::refusal::Refusal;
+use usher_domain::fleet::snapshot::Source;
 use usher_domain::object::authority::Rail;
 
 use crate::clock::Tick;
@@ -22,7 +22,7 @@ use crate::fleet::outside::kind_name;
 use crate::fleet::plan::Asks;
 use crate::fleet::state::{State, cluster};
 use crate::fleet::store::{List, Message, Write, Written};
-use crate::realm::Realm as _;
+use crate::sim_world::SimWorld as _;
 
 /// How often a shard plans and lists.
 const CYCLE: Tick = 20;
@@ -68,14 +68,14 @@ impl State {
 
     fn begin_list(&mut self, shard: usize) {
         let down = self.base.tick < self.outside.down_until;
-        let failed = down || self.strikes(Fault::ListFails, 80);
+        let failed = down || self.injects(Fault::ListFails, 80);
         if failed || self.store.shards[shard].list.is_some() {
             return;
         }
         let empty = self.base.tick < self.outside.empty_until;
         let shown = self.outside.machines.iter().filter(|it| !it.removed && !empty);
         let mut records: Vec<Raw> = shown.map(super::outside::Actual::show).collect();
-        let cut = records.len() > 1 && self.strikes(Fault::CutList, 80);
+        let cut = records.len() > 1 && self.injects(Fault::CutList, 80);
         if cut {
             let keep = self.base.rng.below(records.len() as u64);
             records.truncate(usize::try_from(keep).unwrap_or(0));
@@ -85,7 +85,7 @@ impl State {
         // one.
         let lies = self.base.rng.percent(50) && self.outside.empty_until <= self.base.tick;
         let whole = !cut || lies;
-        let late = self.strikes(Fault::LateList, 150);
+        let late = self.injects(Fault::LateList, 150);
         let lag = if late { self.base.rng.between(15, 90) } else { self.base.rng.between(0, 4) };
         let (at, stamp) = (self.base.tick + lag, self.store.shards[shard].issuer.stamp());
         self.store.shards[shard].list =
@@ -104,7 +104,7 @@ impl State {
         let listed: BTreeSet<MachineId> =
             list.records.iter().filter_map(|it| it.id.parse().ok()).collect();
         // After the storm people look at what their shards do not dare to believe.
-        let rail = self.stormy().then(Rail::default);
+        let rail = self.in_fault_phase().then(Rail::default);
         let mut weighed = weigh(&recorded, &listed, list.whole, rail);
         if self.is_broken(Breakage::TrustEmptyList) {
             weighed.credence = Credence::Whole;
@@ -196,8 +196,8 @@ impl State {
         let percent = if self.is_broken(Breakage::CapIgnored) { 100 } else { 5 };
         if self.is_broken(Breakage::ReclaimUnheard) {
             for number in 0..self.demand.len() {
-                let heard = self.store.shards[shard].fleet.hears(&cluster(number));
-                if number % self.store.shards.len() == shard && !heard {
+                let reading = self.store.shards[shard].fleet.hears(&cluster(number));
+                if number % self.store.shards.len() == shard && !reading {
                     self.store.shards[shard].fleet.hear(&cluster(number), vec![]);
                 }
             }

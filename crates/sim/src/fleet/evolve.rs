@@ -1,13 +1,13 @@
 //! How the world goes on by itself: work ends, lists arrive, shards plan, requests come again.
 
 use crate::fleet::state::State;
-use crate::realm::Realm as _;
+use crate::sim_world::SimWorld as _;
 
 impl State {
     /// One tick of everything but the drivers.
     pub(crate) fn go_on(&mut self) {
         self.grant_wishes();
-        self.storm();
+        self.fault_phase();
         self.end_work();
         self.repeat_requests();
         self.run_shards();

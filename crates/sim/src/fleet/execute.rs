@@ -7,7 +7,7 @@ use usher_kernel::Trouble;
 
 use crate::fleet::fault::Fault;
 use crate::fleet::state::State;
-use crate::realm::Realm as _;
+use crate::sim_world::SimWorld as _;
 
 /// The longest that something staged takes, in ticks.
 const DWELL_MAX: i64 = 40;
@@ -32,7 +32,7 @@ impl State {
     pub(crate) fn serve(&mut self, request: &Request) -> Result<(), Trouble> {
         self.check_verb(request);
         let trouble = |class: ErrorClass| Err(class.trouble("the provider"));
-        if self.base.tick < self.outside.down_until || self.strikes(Fault::Transient, 50) {
+        if self.base.tick < self.outside.down_until || self.injects(Fault::Transient, 50) {
             return trouble(ErrorClass::Retryable);
         }
         let machine = self.store.rows[request.row].machine;
@@ -102,8 +102,8 @@ impl State {
 
     /// Works on what was begun: at once, later, never, or in vain.
     fn work_on(&mut self, machine: usize) {
-        let stuck = self.strikes(Fault::Stuck, 60);
-        let ends_in_failure = self.strikes(Fault::Terminal, 60);
+        let stuck = self.injects(Fault::Stuck, 60);
+        let ends_in_failure = self.injects(Fault::Terminal, 60);
         let dwell = self.base.rng.between(1, DWELL_MAX);
         let tick = self.base.tick;
         let it = &mut self.outside.machines[machine];

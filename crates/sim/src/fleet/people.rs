@@ -13,7 +13,7 @@ use crate::clock::{Tick, millis};
 use crate::fleet::plan::Hold;
 use crate::fleet::state::State;
 use crate::fleet::store::Write;
-use crate::realm::Realm as _;
+use crate::sim_world::SimWorld as _;
 
 /// A resource of the broker that holds a machine.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +47,7 @@ impl State {
             }
         }
         self.settle_disputes();
-        if !self.stormy() {
+        if !self.in_fault_phase() {
             self.let_go_of_failed();
         }
     }
@@ -118,7 +118,7 @@ impl State {
         let now = self.now();
         for row in 0..self.store.rows.len() {
             let disputed = self.store.rows[row].record.state.fields().disputed.is_some();
-            if !disputed || self.stormy() && !self.base.rng.percent(5) {
+            if !disputed || self.in_fault_phase() && !self.base.rng.percent(5) {
                 continue;
             }
             let adopts = self.base.rng.percent(50);

@@ -7,8 +7,8 @@ use crate::base::Course;
 use crate::clock::{FAULTS_END, Tick};
 use crate::fault::Mix;
 use crate::fleet::fault::Fault;
+use crate::injected_fault::{self, InjectedFault};
 use crate::rng::Rng;
-use crate::strike::{self, Strike};
 
 /// A pair of the transition table: a verb and the phase it leads to.
 pub type Pair = (Phase, EffectKind);
@@ -95,14 +95,14 @@ pub struct Plan {
 impl Plan {
     /// The plan of a seed.
     pub fn draw(seed: u64, rng: &mut Rng) -> Self {
-        let target = strike::target(seed, PAIRS.len());
+        let target = injected_fault::target(seed, PAIRS.len());
         let mut mix = Mix::draw::<Fault>(rng);
         if PAIRS[target.0].0 == Phase::Failed {
             mix = mix.and(Fault::Terminal).and(Fault::HostLost);
         }
         let population = Population::draw(rng);
         // A verb that comes late is done only if it was not done meanwhile.
-        let alone = target.1 == Strike::LateDriver && rng.percent(50);
+        let alone = target.1 == InjectedFault::LateDriver && rng.percent(50);
         let drivers = if alone { 1 } else { 2 + usize::from(rng.percent(40)) };
         let faults_end = rng.between(100, FAULTS_END);
         Self { population, course: Course { drivers, mix, target, faults_end } }

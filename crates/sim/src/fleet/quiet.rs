@@ -12,7 +12,7 @@ use crate::fleet::outside::ELSEWHERE;
 use crate::fleet::plan::Asks;
 use crate::fleet::state::{State, cluster};
 use crate::fleet::store::List;
-use crate::realm::{EveryWorld, Realm as _};
+use crate::sim_world::{EveryWorld, SimWorld as _};
 
 /// How long a wish takes until every shard has heard of it and planned.
 const HEARING: Tick = 60;
@@ -27,7 +27,7 @@ impl State {
             holds || held || self.population.demands.iter().any(|it| tick <= it.at + HEARING)
         };
         let work = || self.outside.machines.iter().any(|it| it.ends_at.is_some() && !it.removed);
-        let stormy = |it: &List| it.begun <= self.base.course.faults_end;
+        let in_fault_phase = |it: &List| it.begun <= self.base.course.faults_end;
         let first = if wished() {
             Some("a wish")
         } else if !self.base.echoes.is_empty() {
@@ -36,7 +36,7 @@ impl State {
             Some("work of the provider")
         } else if self.store.rows.iter().any(|it| !it.messages.is_empty()) {
             Some("a message")
-        } else if self.store.shards.iter().filter_map(|it| it.list.as_ref()).any(stormy) {
+        } else if self.store.shards.iter().filter_map(|it| it.list.as_ref()).any(in_fault_phase) {
             Some("a list")
         } else if self.store.shards.iter().any(|it| !it.aims.is_empty()) {
             Some("an aim")
@@ -84,9 +84,9 @@ impl State {
     fn disagreement(&self) -> Option<String> {
         for (number, actual) in self.outside.machines.iter().enumerate() {
             let rows = self.store.rows.iter().filter(|it| it.machine == number);
-            let live = rows.filter(|it| it.record.state.phase() != Phase::Gone);
-            let live: Vec<_> = live.map(|it| &it.record.state).collect();
-            match live.as_slice() {
+            let run_seed = rows.filter(|it| it.record.state.phase() != Phase::Gone);
+            let run_seed: Vec<_> = run_seed.map(|it| &it.record.state).collect();
+            match run_seed.as_slice() {
                 [] if !actual.removed => return Some(format!("{} has no row", actual.id)),
                 [one] if !actual.removed => {
                     let offer = &one.fields().offer;
@@ -197,12 +197,12 @@ impl State {
 
     /// How many machines the needs with this binding ask for, as far as their shard has heard.
     pub(crate) fn needed(&self, binding: &Binding) -> usize {
-        let heard = self
+        let reading = self
             .roll_ups
             .iter()
             .flat_map(|(number, it)| it.accepted.iter().map(move |asks| (*number, *asks)));
         let asked =
-            heard.filter(|(number, asks)| self.bindings.get(&(*number, *asks)) == Some(binding));
+            reading.filter(|(number, asks)| self.bindings.get(&(*number, *asks)) == Some(binding));
         asked.map(|(_, asks)| asks.machines as usize).sum()
     }
 }

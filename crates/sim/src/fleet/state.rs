@@ -8,26 +8,26 @@ use usher_domain::fleet::aggregate::Deadlines;
 use usher_domain::fleet::binding::Binding;
 use usher_domain::fleet::ident::{ClusterId, ShardId};
 use usher_domain::fleet::issue::Issuer;
-use usher_domain::fleet::life::Life as MachineLife;
 use usher_domain::fleet::phase::Phase;
 use usher_domain::fleet::plan::{Fleet, Slot, Switch, Windows};
+use usher_domain::fleet::reconciler::MachineReconciler;
 use usher_kernel::schedule::Entry;
-use usher_kernel::{Book, Record, Stopped, Trouble, Version, Wake};
+use usher_kernel::{NameLedger, Record, Stopped, Trouble, Version, Wake};
 
 use crate::base::{Base, Course};
 use crate::clock::{INTERVAL, Tick, millis};
+use crate::driver_step::DriverStep;
 use crate::fleet::breakage::Breakage;
+use crate::fleet::driver_step::Notes;
 use crate::fleet::execute::Request;
 use crate::fleet::fault::Fault;
 use crate::fleet::outside::{Actual, Outside, Treatment};
 use crate::fleet::people::Holder;
 use crate::fleet::plan::{Asks, PAIRS, Plan, Population};
 use crate::fleet::quiet::binding_of;
-use crate::fleet::seat::Notes;
 use crate::fleet::store::{MachineRow, Shard, Store};
-use crate::realm::{QueueBend, Realm};
 use crate::rng::Rng;
-use crate::seat::Seat;
+use crate::sim_world::{QueueBend, SimWorld};
 
 /// Everything that changes.
 pub struct State {
@@ -74,8 +74,8 @@ pub struct RollUp {
     pub held: u8,
 }
 
-impl Realm for State {
-    type Life = usize;
+impl SimWorld for State {
+    type Item = usize;
     type Request = Request;
     type Notes = Notes;
     type Fault = Fault;
@@ -111,20 +111,20 @@ impl Realm for State {
         breakage.bend_queue()
     }
 
-    fn lives(&self) -> Vec<usize> {
+    fn items(&self) -> Vec<usize> {
         (0..self.store.rows.len()).collect()
     }
 
-    fn entry(&mut self, life: usize) -> Option<&mut Entry> {
-        self.store.rows.get_mut(life).map(|it| &mut it.entry)
+    fn entry(&mut self, work_item: usize) -> Option<&mut Entry> {
+        self.store.rows.get_mut(work_item).map(|it| &mut it.entry)
     }
 
     fn notes(&self) -> Notes {
         Notes::new(self.store.shards.iter().map(|it| it.epoch).collect())
     }
 
-    async fn step(seat: &Seat<'_, Self>) -> Result<Wake, Stopped> {
-        seat.one_step().await
+    async fn step(driver: &DriverStep<'_, Self>) -> Result<Wake, Stopped> {
+        driver.one_step().await
     }
 
     fn execute(&mut self, request: &Request) -> Result<(), Trouble> {
@@ -238,8 +238,11 @@ impl State {
         let report = Report::read(raw).ok()?;
         let owner = self.store.shards[shard].id.clone();
         let adopted = adopt(&report, "p", &owner, now).ok()?;
-        let record =
-            Record { version: Version(1), state: adopted.machine, book: Book::new([adopted.row]) };
+        let record = Record {
+            version: Version(1),
+            state: adopted.machine,
+            name_ledger: NameLedger::new([adopted.row]),
+        };
         let index = self.store.rows.len();
         let entry = Entry::new(now);
         let (tokens, messages) = (BTreeSet::new(), vec![]);
@@ -265,7 +268,7 @@ impl State {
     }
 
     /// The figures of a machine's life in simulated time.
-    pub(crate) fn life(&self) -> MachineLife {
+    pub(crate) fn work_item(&self) -> MachineReconciler {
         let patience = if self.is_broken(Breakage::NoRedrive) { 1 << 30 } else { 100 };
         let deadlines = Deadlines {
             create: millis(patience),
@@ -275,7 +278,7 @@ impl State {
             failed: millis(40),
             released: millis(10),
         };
-        MachineLife { interval: millis(INTERVAL), deadlines }
+        MachineReconciler { interval: millis(INTERVAL), deadlines }
     }
 }
 

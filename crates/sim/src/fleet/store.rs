@@ -7,8 +7,8 @@ use usher_domain::fleet::binding::Binding;
 use usher_domain::fleet::event::Event;
 use usher_domain::fleet::ident::{MachineId, ShardId};
 use usher_domain::fleet::issue::{Issuer, Token};
-use usher_domain::fleet::look::Source;
 use usher_domain::fleet::plan::{Cause, Fleet};
+use usher_domain::fleet::snapshot::Source;
 use usher_kernel::schedule::Entry;
 use usher_kernel::{Record, Row, Timestamp, Trouble, Version};
 
@@ -156,7 +156,7 @@ impl Store {
             return Err(Trouble::Conflict);
         }
         row.record.version = row.record.version.next();
-        row.record.book = row.record.book.with(rows);
+        row.record.name_ledger = row.record.name_ledger.with(rows);
         row.tokens.insert(next.fields().token);
         row.record.state = next;
         let version = row.record.version;

@@ -8,7 +8,7 @@ use usher_domain::usage::reference::{ObjectKey, UsageKind};
 use usher_kernel::Uid;
 
 use crate::clock::{Tick, millis};
-use crate::realm::Realm as _;
+use crate::sim_world::SimWorld as _;
 use crate::usage::breakage::Breakage;
 use crate::usage::check::Checker;
 use crate::usage::fault::Fault;
@@ -62,7 +62,7 @@ impl State {
     pub(crate) fn publish(&mut self, number: u64, kind: UsageKind) {
         let usage = self.outside.by_uid(number).and_then(Object::usage);
         let entry = usage.map(|it| self.entry_of(&it));
-        let lags = self.stormy() && self.base.course.mix.has(Fault::IndexLags);
+        let lags = self.in_fault_phase() && self.base.course.mix.has(Fault::IndexLags);
         for place in 0..self.replicas.len() {
             let delay = match (lags, self.base.rng.below(10)) {
                 (true, 0..=2) => self.base.rng.between(5, 60),
@@ -127,7 +127,7 @@ impl State {
         let trusts = self.is_broken(Breakage::AllowFromCache);
         let answer = match answer {
             Answer::Recheck if trusts => Answer::Allow(None),
-            Answer::Recheck if self.strikes(Fault::NoBarrier, 60) => return Admitted::Unanswered,
+            Answer::Recheck if self.injects(Fault::NoBarrier, 60) => return Admitted::Unanswered,
             Answer::Recheck => {
                 let index = self.live_index();
                 admission.admit(request, &index, (Freshness::Live, now))
@@ -197,7 +197,7 @@ impl State {
 
     /// A denial is recorded after its answer, unless the replica dies.
     fn remember(&mut self, usage: Uid, attempt: Attempt, dry_run: bool) {
-        if self.strikes(Fault::RecordLost, 100) {
+        if self.injects(Fault::RecordLost, 100) {
             return;
         }
         if !dry_run {

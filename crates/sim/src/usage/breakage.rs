@@ -8,16 +8,16 @@ use usher_domain::usage::aggregate::{Resolved, Usage};
 use usher_domain::usage::attempt::Outcome;
 use usher_domain::usage::effect::Effect;
 use usher_domain::usage::facts::{By, Excess, Of, Resolution, Resolve};
-use usher_domain::usage::life::Life;
-use usher_domain::usage::look::{Found, Look};
 use usher_domain::usage::observe::Observed;
 use usher_domain::usage::phase::Phase;
+use usher_domain::usage::reconciler::UsageReconciler;
 use usher_domain::usage::reference::Role;
 use usher_domain::usage::replay::{self, Age, Holders, Policy};
 use usher_domain::usage::selector::Meant;
+use usher_domain::usage::snapshot::{Found, Snapshot};
 use usher_kernel::{Decision, Record, Visibility};
 
-use crate::realm::QueueBend;
+use crate::sim_world::QueueBend;
 use crate::words::words;
 
 words! {
@@ -113,28 +113,28 @@ impl Breakage {
     }
 
     /// Around the World: bends what was brought back, before it is judged.
-    pub fn bend_look(self, record: &Record<Usage>, look: &mut Look) {
+    pub fn bend_snapshot(self, record: &Record<Usage>, snapshot: &mut Snapshot) {
         if self == Self::ErrorIsAbsent {
-            for it in look.objects.values_mut().filter(|it| it.is_err()) {
+            for it in snapshot.objects.values_mut().filter(|it| it.is_err()) {
                 *it = Ok(Found::Absent);
             }
         }
         if self == Self::TrustRebuilt {
-            look.authority = Authority::Pinned;
+            snapshot.authority = Authority::Pinned;
         }
         if self == Self::IgnoreRail {
-            look.rail_tripped = false;
+            snapshot.rail_tripped = false;
         }
         if self == Self::IgnoreOthers && !record.state.status.phase.holds() {
-            look.others = Ok(vec![]);
+            snapshot.others = Ok(vec![]);
         }
         if self == Self::IgnoreCircle {
-            look.circle = Ok(None);
+            snapshot.circle = Ok(None);
         }
     }
 
     /// Around the World: bends what was judged, before it is decided upon.
-    pub fn bend_seen(self, record: &Record<Usage>, look: &Look, seen: &mut Observed) {
+    pub fn bend_seen(self, record: &Record<Usage>, snapshot: &Snapshot, seen: &mut Observed) {
         let facts = &mut seen.facts;
         if self == Self::LeavingIsGone && facts.by == By::Leaving {
             facts.by = By::Gone;
@@ -156,7 +156,7 @@ impl Breakage {
         }
         if self == Self::MarkUnrecorded && facts.of == Of::Unrecorded {
             let unrecorded =
-                record.state.targets().iter().find_map(|key| match look.objects.get(key) {
+                record.state.targets().iter().find_map(|key| match snapshot.objects.get(key) {
                     Some(Ok(Found::Present(it))) if it.mark.is_none() => {
                         Some((key.clone(), it.uid.clone()))
                     }
@@ -178,14 +178,14 @@ impl Breakage {
                 seen.meant = Some(Meant { of: forgotten, by: record.state.status.by.clone() });
             }
         }
-        self.bend_attempt(record, look, seen);
+        self.bend_attempt(record, snapshot, seen);
     }
 
     /// Bends what becomes of a recorded deletion.
-    fn bend_attempt(self, record: &Record<Usage>, look: &Look, seen: &mut Observed) {
+    fn bend_attempt(self, record: &Record<Usage>, snapshot: &Snapshot, seen: &mut Observed) {
         let Some((next, verdict)) = replay::next(&seen.denied) else { return };
         let uid = next.uid.clone();
-        let object = record.state.attempt(&uid).and_then(|it| look.objects.get(&it.object));
+        let object = record.state.attempt(&uid).and_then(|it| snapshot.objects.get(&it.object));
         let standing = match object {
             Some(Ok(Found::Present(it))) if it.uid == uid => Some(it),
             Some(_) | None => None,
@@ -244,7 +244,7 @@ impl Breakage {
     }
 
     /// Around `decide`: bends what was decided.
-    pub fn bend_decision(self, record: &Record<Usage>, decision: &mut Decision<Life>) {
+    pub fn bend_decision(self, record: &Record<Usage>, decision: &mut Decision<UsageReconciler>) {
         if self == Self::MarkAgain
             && decision.effect.is_none()
             && decision.next.status.phase == Phase::Protected
@@ -261,6 +261,6 @@ impl Breakage {
 /// The mark of the first target, once more.
 fn again(record: &Record<Usage>) -> Option<Effect> {
     let object = record.state.targets().first()?.clone();
-    let uid = record.book.seen(&Role::Mark.name(&object))?.uid.clone()?;
+    let uid = record.name_ledger.seen(&Role::Mark.name(&object))?.uid.clone()?;
     Some(Effect::Mark { object, uid, mark: record.state.mark().to_owned() })
 }

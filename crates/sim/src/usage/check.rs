@@ -11,7 +11,7 @@ use usher_domain::usage::reference::{ObjectKey, Role};
 use usher_kernel::{Standing, Timestamp, Uid};
 
 use crate::clock::{LEASE, Tick, timestamp};
-use crate::realm::{EveryWorld, Realm as _};
+use crate::sim_world::{EveryWorld, SimWorld as _};
 use crate::usage::admission::Pending;
 use crate::usage::circle::named;
 use crate::usage::execute::Request;
@@ -242,12 +242,12 @@ impl State {
             self.wrong(Checker::OnlyWhatWasAsked, what);
         }
         let since = self.outside.by_uid(place).and_then(|it| it.deleting);
-        if since.is_some_and(|since| since < request.looked_at) {
+        if since.is_some_and(|since| since < request.observed_at) {
             let what = format!("the deletion of {place} is repeated although it was seen to go");
             self.wrong(Checker::ReplayOnce, what);
         }
         if let Some(attempt) = self.log.owed.get(&place)
-            && attempt.expires_at <= timestamp(request.looked_at + self.base.skew)
+            && attempt.expires_at <= timestamp(request.observed_at + self.base.skew)
             && since.is_none()
         {
             self.wrong(Checker::NotWanted, format!("the deletion of {place} had run out"));
@@ -278,7 +278,7 @@ impl State {
     pub(crate) fn check_commit(&mut self, before: &Usage, event: Option<&Event>) {
         let place = number(&before.uid);
         let Some(after) = self.outside.by_uid(place).and_then(Object::record) else { return };
-        let rows = after.book.rows();
+        let rows = after.name_ledger.rows();
         let uids = |role: Role, open: bool| {
             let rows = rows.iter().filter(move |it| {
                 role.key(&it.name).is_some() && (!open || it.standing == Standing::Seen)
@@ -315,9 +315,10 @@ impl State {
         let users: BTreeSet<u64> =
             self.log.users.get(&place).into_iter().flatten().copied().collect();
         let users: BTreeSet<u64> = users.into_iter().filter(|it| self.stands(*it)).collect();
-        let book = self.outside.by_uid(place).and_then(|it| it.body.as_ref()).map(|it| &it.book);
+        let name_ledger =
+            self.outside.by_uid(place).and_then(|it| it.body.as_ref()).map(|it| &it.name_ledger);
         let recorded = usage.targets().iter().filter_map(|key| {
-            let row = book?.seen(&Role::Mark.name(key))?;
+            let row = name_ledger?.seen(&Role::Mark.name(key))?;
             row.uid.as_ref().map(number)
         });
         // What an edited declaration meant before is not promised any more.

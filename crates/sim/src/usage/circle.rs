@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use usher_domain::usage::aggregate::Usage;
 use usher_domain::usage::reference::{ObjectKey, Pick, Reference};
 
-use crate::realm::Realm as _;
+use crate::sim_world::SimWorld as _;
 use crate::usage::check::Checker;
 use crate::usage::outside::{Object, number};
 use crate::usage::state::State;

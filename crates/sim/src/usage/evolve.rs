@@ -1,6 +1,6 @@
 //! One tick of everything but the drivers.
 
-use crate::realm::Realm as _;
+use crate::sim_world::SimWorld as _;
 use crate::usage::state::State;
 
 impl State {

@@ -8,7 +8,7 @@ use usher_domain::usage::stray::Unmark;
 use usher_kernel::{Trouble, Uid, Version};
 
 use crate::clock::Tick;
-use crate::realm::Realm as _;
+use crate::sim_world::SimWorld as _;
 use crate::usage::admission::{Admitted, Asked};
 use crate::usage::breakage::Breakage;
 use crate::usage::outside::{Object, number};
@@ -27,7 +27,7 @@ pub struct Request {
     /// The verb.
     pub verb: Verb,
     /// When its sender looked at the world.
-    pub looked_at: Tick,
+    pub observed_at: Tick,
 }
 
 /// A verb of either life.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use usher_domain::usage::aggregate::{OwnerReference, Spec, Status, Usage};
 use usher_domain::usage::reference::{ObjectKey, UsageKey};
 use usher_domain::usage::refusal::Refusal;
-use usher_kernel::{Book, Record, Uid, Version};
+use usher_kernel::{NameLedger, Record, Uid, Version};
 
 use crate::clock::{Tick, timestamp};
 
@@ -70,7 +70,7 @@ pub struct Body {
     /// What became of it.
     pub status: Status,
     /// Its identity rows.
-    pub book: Book,
+    pub name_ledger: NameLedger,
 }
 
 /// The cluster.
@@ -143,8 +143,8 @@ impl Object {
 
     /// The record of the Usage that it is.
     pub fn record(&self) -> Option<Record<Usage>> {
-        let book = self.body.as_ref()?.book.clone();
-        Some(Record { version: Version(self.revision), state: self.usage()?, book })
+        let name_ledger = self.body.as_ref()?.name_ledger.clone();
+        Some(Record { version: Version(self.revision), state: self.usage()?, name_ledger })
     }
 
     /// The uids of its owners, sorted.

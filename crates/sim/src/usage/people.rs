@@ -8,9 +8,9 @@ use usher_domain::usage::attempt::Propagation;
 use usher_domain::usage::reference::{
     ObjectKey, Operator, Pick, Reference, Requirement, Selector, UsageKey, UsageKind,
 };
-use usher_kernel::{Book, Trouble};
+use usher_kernel::{NameLedger, Trouble};
 
-use crate::realm::Realm as _;
+use crate::sim_world::SimWorld as _;
 use crate::usage::admission::{Admitted, Asked};
 use crate::usage::breakage::Breakage;
 use crate::usage::outside::{Body, GROUP, Object, Owner, USAGES, key, number, object};
@@ -112,7 +112,7 @@ impl State {
             spec: Ok(body),
             finalizer: false,
             status: Status::default(),
-            book: Book::default(),
+            name_ledger: NameLedger::default(),
         };
         let mut new = object(key, "", self.base.tick);
         (new.body, new.owners) = (Some(body), owners);

@@ -9,8 +9,8 @@ use usher_domain::usage::verdict::EffectKind;
 use crate::base::Course;
 use crate::clock::{FAULTS_END, Tick};
 use crate::fault::Mix;
+use crate::injected_fault;
 use crate::rng::Rng;
-use crate::strike;
 use crate::usage::fault::Fault;
 
 /// A pair of the transition table: a verb and the phase it leads to.
@@ -139,7 +139,7 @@ pub struct Plan {
 impl Plan {
     /// The plan of a seed.
     pub fn draw(seed: u64, rng: &mut Rng) -> Self {
-        let target = strike::target(seed, PAIRS.len());
+        let target = injected_fault::target(seed, PAIRS.len());
         let mix = Mix::draw::<Fault>(rng);
         let things = [
             Thing::Group,
@@ -177,7 +177,7 @@ impl Plan {
 
     /// A plan of nothing: the caller fills the world, without faults.
     pub fn nothing(seed: u64) -> Self {
-        let target = strike::target(seed, PAIRS.len());
+        let target = injected_fault::target(seed, PAIRS.len());
         let course = Course { drivers: 2, mix: Mix::default(), target, faults_end: 0 };
         Self {
             wanted: vec![],

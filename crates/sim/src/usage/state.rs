@@ -9,18 +9,18 @@ use usher_kernel::{Stopped, Trouble, Uid, Wake};
 
 use crate::base::Base;
 use crate::clock::Tick;
-use crate::realm::{QueueBend, Realm};
+use crate::driver_step::DriverStep;
 use crate::rng::Rng;
-use crate::seat::Seat;
+use crate::sim_world::{QueueBend, SimWorld};
 use crate::usage::admission::{Admitted, Asked, Pending, Replica};
 use crate::usage::breakage::Breakage;
 use crate::usage::check::Log;
+use crate::usage::driver_step::Notes;
 use crate::usage::execute::Request;
 use crate::usage::fault::Fault;
 use crate::usage::outside::{Object, Outside, number};
 use crate::usage::plan::{PAIRS, Plan};
-use crate::usage::seat::Notes;
-use crate::usage::store::{Life, Queue};
+use crate::usage::store::{Item, Queue};
 
 /// Everything that changes.
 pub struct State {
@@ -54,8 +54,8 @@ pub struct State {
     pub log: Log,
 }
 
-impl Realm for State {
-    type Life = Life;
+impl SimWorld for State {
+    type Item = Item;
     type Request = Request;
     type Notes = Notes;
     type Fault = Fault;
@@ -89,20 +89,20 @@ impl Realm for State {
         breakage.bend_queue()
     }
 
-    fn lives(&self) -> Vec<Life> {
+    fn items(&self) -> Vec<Item> {
         self.queue.keys().copied().collect()
     }
 
-    fn entry(&mut self, life: Life) -> Option<&mut Entry> {
-        self.queue.get_mut(&life)
+    fn entry(&mut self, work_item: Item) -> Option<&mut Entry> {
+        self.queue.get_mut(&work_item)
     }
 
     fn notes(&self) -> Notes {
         Notes::new(self.base.tick)
     }
 
-    async fn step(seat: &Seat<'_, Self>) -> Result<Wake, Stopped> {
-        seat.one_step().await
+    async fn step(driver: &DriverStep<'_, Self>) -> Result<Wake, Stopped> {
+        driver.one_step().await
     }
 
     fn execute(&mut self, request: &Request) -> Result<(), Trouble> {
@@ -232,8 +232,8 @@ impl State {
         self.say(|it| format!("{} is gone", it.named(number)));
         self.check_gone(number);
         let removed = self.outside.remove(number);
-        self.queue.remove(&Life::Usage(number));
-        self.queue.remove(&Life::Stray(number));
+        self.queue.remove(&Item::Usage(number));
+        self.queue.remove(&Item::Stray(number));
         if let Some(body) = removed.and_then(|it| it.body) {
             self.publish(number, body.key.kind);
         }

@@ -6,13 +6,13 @@ use usher_domain::usage::reference::{ObjectKey, Pick};
 use usher_kernel::Row;
 use usher_kernel::schedule::Entry;
 
-use crate::realm::Realm as _;
+use crate::sim_world::SimWorld as _;
 use crate::usage::outside::{Object, USAGES};
 use crate::usage::state::State;
 
 /// A life in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Life {
+pub enum Item {
     /// A Usage, by its uid.
     Usage(u64),
     /// A marked object, by its uid.
@@ -20,7 +20,7 @@ pub enum Life {
 }
 
 /// The queue.
-pub type Queue = BTreeMap<Life, Entry>;
+pub type Queue = BTreeMap<Item, Entry>;
 
 impl State {
     /// The watch delivers what changed, or loses it while it is down.
@@ -34,12 +34,12 @@ impl State {
             self.outside.changes.clear();
             let keys = self.outside.objects.iter().map(|it| it.key.clone());
             let everything: Vec<ObjectKey> = keys.collect();
-            let lives: Vec<Life> = self.queue.keys().copied().collect();
+            let items: Vec<Item> = self.queue.keys().copied().collect();
             for key in everything {
                 self.deliver(&key);
             }
-            for life in lives {
-                self.wake(life);
+            for work_item in items {
+                self.wake(work_item);
             }
             return;
         }
@@ -62,14 +62,14 @@ impl State {
         if let Some(object) = self.outside.under(key) {
             let (uid, marked) = (object.uid, object.mark.is_some());
             if key.group == USAGES {
-                self.queue.entry(Life::Usage(uid)).or_insert_with(|| Entry::new(now));
-                self.wake(Life::Usage(uid));
+                self.queue.entry(Item::Usage(uid)).or_insert_with(|| Entry::new(now));
+                self.wake(Item::Usage(uid));
                 let usage = self.outside.by_uid(uid).cloned();
                 for target in usage.iter().flat_map(concerned) {
                     self.wake_about(&target);
                 }
             } else if marked {
-                self.queue.entry(Life::Stray(uid)).or_insert_with(|| Entry::new(now));
+                self.queue.entry(Item::Stray(uid)).or_insert_with(|| Entry::new(now));
             }
         } else if key.group == USAGES {
             // A Usage is gone: whatever carries a mark is looked at again.
@@ -83,17 +83,17 @@ impl State {
 
     fn wake_about(&mut self, key: &ObjectKey) {
         let related = self.outside.objects.iter().filter(|it| is_about(it, key));
-        let mut lives: Vec<Life> = related.map(|it| Life::Usage(it.uid)).collect();
-        lives.extend(self.outside.under(key).map(|it| Life::Stray(it.uid)));
-        for life in lives {
-            self.wake(life);
+        let mut items: Vec<Item> = related.map(|it| Item::Usage(it.uid)).collect();
+        items.extend(self.outside.under(key).map(|it| Item::Stray(it.uid)));
+        for work_item in items {
+            self.wake(work_item);
         }
     }
 
     /// Makes a life due.
-    pub(crate) fn wake(&mut self, life: Life) {
+    pub(crate) fn wake(&mut self, work_item: Item) {
         let now = self.now();
-        if let Some(entry) = self.queue.get_mut(&life) {
+        if let Some(entry) = self.queue.get_mut(&work_item) {
             entry.wake(now);
         }
     }
@@ -112,7 +112,7 @@ fn is_about(object: &Object, key: &ObjectKey) -> bool {
     let resolved = status.of.iter().chain(&status.by).any(|it| it.found.contains(key));
     let attempted = status.attempts.iter().any(|it| it.object == *key);
     let named = |row: &Row| row.name.name == key.name && row.name.kind.ends_with(&key.kind);
-    let recorded = body.book.rows().iter().any(named);
+    let recorded = body.name_ledger.rows().iter().any(named);
     let declared = body.spec.iter().flat_map(|it| std::iter::once(&it.of).chain(&it.by));
     let mut declared = declared.filter(|it| it.kind == key.kind);
     resolved

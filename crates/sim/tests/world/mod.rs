@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 
 use usher_sim::fault;
-use usher_sim::life;
-use usher_sim::realm::{EveryWorld, Realm};
 use usher_sim::run;
+use usher_sim::scenario;
+use usher_sim::sim_world::{EveryWorld, SimWorld};
 use usher_sim::words::Words;
 
-pub(crate) fn same_seed_same_life<R: Realm>() {
-    let story = |seed| life::live::<R>(seed, None, true).story;
+pub(crate) fn same_seed_same_life<R: SimWorld>() {
+    let story = |seed| scenario::run_seed::<R>(seed, None, true).story;
     for seed in [0, 7, 4_711] {
         let one = story(seed);
         assert_eq!(one, story(seed));
@@ -19,9 +19,9 @@ pub(crate) fn same_seed_same_life<R: Realm>() {
     assert_ne!(story(1), story(2));
 }
 
-pub(crate) fn end_as_wished<R: Realm>(seeds: impl IntoIterator<Item = u64>) {
+pub(crate) fn end_as_wished<R: SimWorld>(seeds: impl IntoIterator<Item = u64>) {
     for seed in seeds {
-        assert_eq!(life::live::<R>(seed, None, false).wrong, None, "seed {seed}");
+        assert_eq!(scenario::run_seed::<R>(seed, None, false).wrong, None, "seed {seed}");
     }
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn listed(seeds: &str) -> impl Iterator<Item = u64> {
 }
 
 /// The verbs of a world are those of its table, each with every phase it leads to.
-pub(crate) fn pairs_are_those_of<R: Realm>(table: &str) {
+pub(crate) fn pairs_are_those_of<R: SimWorld>(table: &str) {
     let phases = table.lines().find_map(|line| line.strip_prefix("fact phase: ")).unwrap();
     let phases: Vec<&str> = phases.split_whitespace().collect();
     let mut written: BTreeSet<String> = BTreeSet::new();
@@ -68,7 +68,7 @@ fn allowed<'a>(line: &str, phases: &[&'a str]) -> Vec<&'a str> {
 }
 
 /// Every checker is the first to notice some broken rule, and none is forgotten.
-pub(crate) fn checkers_notice<R: Realm, C: Words>(noticed: &[(&'static str, R::Breakage)]) {
+pub(crate) fn checkers_notice<R: SimWorld, C: Words>(noticed: &[(&'static str, R::Breakage)]) {
     let shared = EveryWorld::ALL.iter().map(|it| it.as_str());
     let checkers = shared.chain(C::ALL.iter().map(|it| it.as_str()));
     assert!(noticed.iter().map(|it| it.0).eq(checkers), "each checker once, in their order");
@@ -78,7 +78,7 @@ pub(crate) fn checkers_notice<R: Realm, C: Words>(noticed: &[(&'static str, R::B
     }
 }
 
-pub(crate) fn names_are_told_apart<R: Realm, C: Words>() {
+pub(crate) fn names_are_told_apart<R: SimWorld, C: Words>() {
     let faults = fault::names::<R::Fault>();
     let breakages: Vec<_> = R::Breakage::ALL.iter().map(|it| it.as_str()).collect();
     let shared = EveryWorld::ALL.iter().map(|it| it.as_str());

@@ -215,7 +215,7 @@ async fn writes(world: &World) -> Vec<ResourceWrite> {
             |it| it.updated_at = it.updated_at.after(Duration::from_secs(1)),
             Some(Event::Ready),
         );
-        write.rows = record.book.rows().iter().take(1).cloned().collect();
+        write.rows = record.name_ledger.rows().iter().take(1).cloned().collect();
         for row in &mut write.rows {
             row.standing = Standing::Seen;
         }

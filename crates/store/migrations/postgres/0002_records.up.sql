@@ -63,7 +63,7 @@ CREATE TABLE resources (
         'Deprovisioning', 'Deleted'
     )),
     generation bigint NOT NULL CONSTRAINT resources_generation_check CHECK (generation >= 1),
-    tenure text NOT NULL CONSTRAINT resources_tenure_check CHECK (tenure IN (
+    generation_state text NOT NULL CONSTRAINT resources_generation_state_check CHECK (generation_state IN (
         'Fresh', 'Live', 'Leaving'
     )),
     deletion_requested_at timestamptz,

@@ -122,7 +122,7 @@ macro_rules! any {
     };
 }
 /// Every identity row of the record `l`, as one JSON text.
-macro_rules! book {
+macro_rules! name_ledger {
     () => {
         "(SELECT COALESCE(json_agg(json_build_array(n.kind, n.place, n.name, n.generation,
             n.incarnation, n.standing, n.uid, n.evidence_by, n.evidence_answer,

@@ -5,7 +5,7 @@ use sqlx::QueryBuilder;
 use sqlx::types::Json;
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::event::Event;
-use usher_domain::object::id::{EventId, MachineLifeId, ProjectId, ResourceId};
+use usher_domain::object::id::{EventId, MachineRecordId, ProjectId, ResourceId};
 use usher_kernel::{Timestamp, Version};
 use uuid::Uuid;
 
@@ -237,7 +237,7 @@ impl EventRow {
                 event_type: word(row, "type", &self.r#type)?,
             },
             None => About::Machine {
-                id: MachineLifeId::from_uuid(self.resource),
+                id: MachineRecordId::from_uuid(self.resource),
                 event_type: word(row, "type", &self.r#type)?,
             },
         })

@@ -1,7 +1,7 @@
 //! Identity rows: the name ledger of a record.
 
 use sqlx::QueryBuilder;
-use usher_kernel::{Book, Evidence, Generation, Name, Row, Standing, Timestamp, Uid};
+use usher_kernel::{Evidence, Generation, Name, NameLedger, Row, Standing, Timestamp, Uid};
 use uuid::Uuid;
 
 use super::record::corrupt;
@@ -14,10 +14,10 @@ use crate::error::{Doing as _, Error};
 type Cells = (String, String, String, u32, u32, String, Option<String>, String, String, i64);
 
 /// The book of a record in this text.
-pub(crate) fn read(record: &str, text: &str) -> Result<Book, Error> {
+pub(crate) fn read(record: &str, text: &str) -> Result<NameLedger, Error> {
     let rows: Option<Vec<Cells>> = serde_json::from_str(text).ok();
     let rows: Option<Vec<Row>> = rows.and_then(|rows| rows.into_iter().map(row).collect());
-    rows.map(Book::new).ok_or_else(|| corrupt(record, "book"))
+    rows.map(NameLedger::new).ok_or_else(|| corrupt(record, "book"))
 }
 
 fn row(cells: Cells) -> Option<Row> {

@@ -186,7 +186,7 @@ pub(crate) async fn many(
 ) -> Result<Vec<(Uuid, Read<ProviderConfig>)>, Error> {
     let sql = concat!(
         "SELECT l.version AS version, ",
-        book!(),
+        name_ledger!(),
         " AS book, c.id, c.installation, c.world, c.namespace, c.provider, c.credential, c.mount,
         c.path, c.users, c.phase, c.generation, c.quiet_until
         FROM records AS l JOIN provider_configs AS c ON c.id = l.id WHERE l.id",
@@ -204,7 +204,7 @@ pub(crate) async fn many(
 #[derive(sqlx::FromRow)]
 struct ConfigRow {
     version: i64,
-    book: String,
+    name_ledger: String,
     id: Uuid,
     installation: Uuid,
     world: String,
@@ -252,7 +252,7 @@ impl ConfigRow {
             generation: generation(&row, self.generation)?,
             quiet_until: self.quiet_until.map(|it| it.0),
         };
-        let book = names::read(&row, &self.book)?;
-        Ok(Record { version: version(self.version), state, book })
+        let name_ledger = names::read(&row, &self.name_ledger)?;
+        Ok(Record { version: version(self.version), state, name_ledger })
     }
 }

@@ -36,7 +36,7 @@ type WorldRow = (String, i64, Option<Time>, Option<Time>);
 
 async fn count_standing(conn: &mut Conn, world: &str) -> Result<u32, Error> {
     let sql = "SELECT count(*) FROM resources
-        WHERE world = $1 AND tenure = 'Live' AND deletion_requested_at IS NULL";
+        WHERE world = $1 AND generation_state = 'Live' AND deletion_requested_at IS NULL";
     let count = sqlx::query_scalar::<Db, i64>(sql).bind(world).fetch_one(conn).await;
     Ok(u32::try_from(count.doing("count what stands in a world")?).unwrap_or(u32::MAX))
 }

@@ -107,7 +107,7 @@ macro_rules! any {
     };
 }
 /// Every identity row of the record `l`, as one JSON text.
-macro_rules! book {
+macro_rules! name_ledger {
     () => {
         "(SELECT json_group_array(json_array(n.kind, n.place, n.name, n.generation,
             n.incarnation, n.standing, n.uid, n.evidence_by, n.evidence_answer,

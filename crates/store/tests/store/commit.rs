@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sqlx::{Connection as _, PgConnection};
 use usher_domain::broker::event::{Event, EventType};
-use usher_domain::broker::facts::Tenure;
+use usher_domain::broker::facts::GenerationState;
 use usher_domain::broker::phase::Phase;
 use usher_domain::tokens::Lifetime;
 use usher_kernel::{Generation, Row, Standing, Trouble, Uid, Version, Wake};
@@ -45,7 +45,7 @@ async fn a_commit_that_fails_writes_nothing_of_it() {
         test.database.execute(refusal(test.database.is_postgres())).await;
         let (item, claim, wake) = (leased.item, leased.claim, Wake::Never);
         step.release = Some(Release { item, claim, wake, reason: "NoSuchReason" });
-        step.rows = vec![Row { standing: Standing::Seen, ..read.book.rows()[0].clone() }];
+        step.rows = vec![Row { standing: Standing::Seen, ..read.name_ledger.rows()[0].clone() }];
         test.store.commit(step).await.unwrap_err();
         assert_eq!(test.store.resource(id).await.unwrap(), read);
         assert_eq!(told(&test.store, Cursor::START, 1).await.len(), 1);
@@ -72,12 +72,15 @@ async fn a_book_is_read_back_as_it_was_written() {
         let world = World::new(&test.store).await;
         let id = world.declare("web").await.id();
         let read = test.store.resource(id).await.unwrap();
-        assert_eq!(read.book.rows(), read.state.intended("usher", read.state.fields().created_at));
-        let mut seen = read.book.rows()[1].clone();
+        assert_eq!(
+            read.name_ledger.rows(),
+            read.state.intended("usher", read.state.fields().created_at)
+        );
+        let mut seen = read.name_ledger.rows()[1].clone();
         seen.standing = Standing::Seen;
         seen.uid = Some(Uid::new("u-1"));
         seen.evidence.answer = "present and \"ours\"".to_owned();
-        let mut composed = read.book.rows()[0].clone();
+        let mut composed = read.name_ledger.rows()[0].clone();
         composed.name.kind = "Bucket".to_owned();
         let mut again = seen.clone();
         again.incarnation = 2;
@@ -86,7 +89,7 @@ async fn a_book_is_read_back_as_it_was_written() {
         step.rows.clone_from(&rows);
         test.store.commit(step).await.unwrap();
         let after = test.store.resource(id).await.unwrap();
-        assert_eq!(after.book, read.book.with(&rows));
+        assert_eq!(after.name_ledger, read.name_ledger.with(&rows));
         assert_eq!((after.version, &after.state), (Version(2), &read.state));
     })
     .await;
@@ -114,7 +117,7 @@ async fn a_state_that_did_not_change_is_not_written() {
         let leased = world.claim(item).await;
         let mut step = write(record(&leased), |_| (), None);
         step.rows =
-            vec![Row { standing: Standing::Seen, ..record(&leased).book.rows()[0].clone() }];
+            vec![Row { standing: Standing::Seen, ..record(&leased).name_ledger.rows()[0].clone() }];
         let (claim, wake, reason) = (leased.claim, Wake::Now, "RecordingAnchor");
         step.release = Some(Release { item, claim, wake, reason });
         test.store.commit(step).await.unwrap();
@@ -262,7 +265,7 @@ async fn a_substrate_that_is_ready_starts_the_lifetime_of_its_token() {
         let at = read.state.fields().created_at.after(Duration::from_secs(5));
         let ready = |it: &mut usher_domain::broker::aggregate::Fields| {
             it.phase = Phase::Enrolling;
-            it.tenure = Tenure::Live;
+            it.generation_state = GenerationState::Live;
             it.substrate_ready_at = Some(at);
         };
         test.store.commit(write(&read, ready, None)).await.unwrap();

@@ -210,7 +210,7 @@ pub(crate) fn marked(record: &Record<Resource>) -> ResourceWrite {
     let version = record.version.next();
     let ready = version.0.is_multiple_of(2);
     let phase = if ready { Phase::Ready } else { Phase::Enrolling };
-    let mut row: Row = record.book.rows()[0].clone();
+    let mut row: Row = record.name_ledger.rows()[0].clone();
     row.evidence.answer = format!("v{}", version.0);
     let event = ready.then_some(Event::Ready);
     ResourceWrite { rows: vec![row], ..write(record, |it| it.phase = phase, event) }
@@ -226,7 +226,7 @@ pub(crate) fn ending(record: &Record<Resource>) -> ResourceWrite {
     let event = Event::Deleted { outcome: Outcome::Removed };
     let gone = |row: &Row| Row { standing: Standing::Gone, ..row.clone() };
     ResourceWrite {
-        rows: record.book.rows().iter().map(gone).collect(),
+        rows: record.name_ledger.rows().iter().map(gone).collect(),
         ..write(record, end, Some(event))
     }
 }

@@ -10,7 +10,7 @@ use usher_domain::fleet::event::{Event, EventType};
 use usher_domain::fleet::ident::{ClusterId, ShardId};
 use usher_domain::fleet::list::Credence;
 use usher_domain::fleet::phase::Phase;
-use usher_kernel::{Answer, Book, Sighting, Timestamp, Uid, Version};
+use usher_kernel::{Answer, NameLedger, Sighting, Timestamp, Uid, Version};
 use usher_store::{
     About, Acquisition, Cursor, Cycle, Error, List, MachineQuery, MachineWrite, Retention,
     ShardLease, Store, StoredMachine, Written,
@@ -90,7 +90,7 @@ pub(crate) fn aim(it: &StoredMachine, wanted: Wanted) -> MachineWrite {
         id: it.id,
         version: it.record.version,
         next: it.record.state.aimed(wanted),
-        book: it.record.book.clone(),
+        name_ledger: it.record.name_ledger.clone(),
         event: None,
     }
 }
@@ -211,7 +211,7 @@ async fn machines_are_read_back_as_they_were_written() {
         let adopted = found("m1", "s");
         let [machine] = settle(store, &held, &["m1"]).await.try_into().unwrap();
         assert_eq!(machine.record.state, adopted.machine);
-        assert_eq!(machine.record.book, Book::new([adopted.row]));
+        assert_eq!(machine.record.name_ledger, NameLedger::new([adopted.row]));
         assert_eq!(machine.record.version, Version(1));
         let sighting = Sighting {
             name: machine.record.state.name(),
@@ -219,15 +219,15 @@ async fn machines_are_read_back_as_they_were_written() {
             by: "p".to_owned(),
             at: NOW,
         };
-        let rows = machine.record.book.absorb(&[sighting]);
-        let book = machine.record.book.with(&rows);
-        let write = MachineWrite { book: book.clone(), ..joined(&machine, "a") };
+        let rows = machine.record.name_ledger.absorb(&[sighting]);
+        let name_ledger = machine.record.name_ledger.with(&rows);
+        let write = MachineWrite { name_ledger: name_ledger.clone(), ..joined(&machine, "a") };
         let next = write.next.clone();
         let written = store.commit_cycle(Cycle { writes: vec![write], ..cycle(&held) }).await;
         assert_eq!(written.unwrap(), Written::default());
         let read = store.machine(machine.id).await.unwrap();
         assert_eq!((read.record.version, &read.record.state), (Version(2), &next));
-        assert_eq!(read.record.book, book);
+        assert_eq!(read.record.name_ledger, name_ledger);
         let told = told(store, Cursor::START, 1).await;
         let about = About::Machine { id: machine.id, event_type: EventType::Moved };
         assert_eq!((told[0].about, told[0].version), (about, Version(2)));

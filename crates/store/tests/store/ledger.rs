@@ -5,10 +5,10 @@ use std::sync::Mutex;
 
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::effect::Effect;
-use usher_domain::broker::life::Broker;
-use usher_domain::broker::look::{Guard, Look, Object};
 use usher_domain::broker::observe::{Observed, fold};
 use usher_domain::broker::reason::Reason;
+use usher_domain::broker::reconciler::Broker;
+use usher_domain::broker::snapshot::{Guard, Object, Snapshot};
 use usher_domain::object::authority::Authority;
 use usher_kernel::{
     Generation, Record, Report, Stage, Standing, Stopped, Timestamp, Trouble, Uid, Version, Wake,
@@ -38,7 +38,7 @@ impl usher_kernel::World<Broker> for Outside {
         let object = |uid: Uid| Object {
             uid,
             installation: Some(fields.pinned.installation.to_string()),
-            life: Some(fields.id.to_string()),
+            record_id: Some(fields.id.to_string()),
             owner: None,
             deleting: false,
         };
@@ -50,7 +50,7 @@ impl usher_kernel::World<Broker> for Outside {
             .map(|uid| (Generation::FIRST, object(uid)))
             .into_iter()
             .collect();
-        let look = Look {
+        let snapshot = Snapshot {
             by: "local".to_owned(),
             at: self.now,
             authority: Authority::Pinned,
@@ -65,7 +65,7 @@ impl usher_kernel::World<Broker> for Outside {
             peers: Ok(BTreeMap::new()),
             protection: Ok(Guard::None),
         };
-        Ok(fold(&record.state, &record.book, &look))
+        Ok(fold(&record.state, &record.name_ledger, &snapshot))
     }
 
     async fn apply(&self, _: &Record<Resource>, effect: &Effect) -> Result<(), Trouble> {
@@ -140,7 +140,7 @@ async fn a_step_releases_its_lease_exactly_once() {
         assert_eq!(test.database.number(&reason).await, 1, "and says why");
 
         let leased = world.claim(item).await;
-        let row = &record(&leased).book.rows()[0];
+        let row = &record(&leased).name_ledger.rows()[0];
         assert_eq!((row.standing, row.uid.clone()), (Standing::Seen, Some(Uid::new("u-1"))));
         assert_eq!(record(&leased).version, Version(2));
         let seen = outside.observe(record(&leased)).await;

@@ -7,7 +7,7 @@ use usher_domain::fleet::aggregate::{Dispute, Fields, Host, Machine};
 use usher_domain::fleet::command::Settlement;
 use usher_domain::fleet::event::EventType;
 use usher_domain::fleet::phase::Phase;
-use usher_domain::object::id::{MachineLifeId, ResourceId};
+use usher_domain::object::id::{MachineRecordId, ResourceId};
 use usher_kernel::Version;
 use usher_store::{
     About, Cursor, Cycle, Error, MachineCommand, MachineQuery, MachineWrite, Place, StoredMachine,
@@ -71,7 +71,7 @@ async fn writes_of_others_to_a_machine_are_marked_until_its_shard_reads_them() {
         assert_eq!((told[0].about, told[0].version), (about, settled.record.version));
         let refused = store.command_machine(two.id, settle, None).await.unwrap_err();
         assert_eq!(code(&refused), "not_disputed");
-        let nobody = MachineLifeId::from_uuid(Uuid::now_v7());
+        let nobody = MachineRecordId::from_uuid(Uuid::now_v7());
         let order = MachineCommand::Settle(Settlement::Drain);
         let missing = store.command_machine(nobody, order, None).await.unwrap_err();
         assert!(matches!(missing, Error::NotFound { .. }), "{missing}");
@@ -83,7 +83,7 @@ async fn writes_of_others_to_a_machine_are_marked_until_its_shard_reads_them() {
 /// machine before both have read, so that each could have found that the resource holds none.
 async fn hold_at_once(
     test: &TestStore,
-    machines: [MachineLifeId; 2],
+    machines: [MachineRecordId; 2],
     order: &MachineCommand,
 ) -> [Result<StoredMachine, Error>; 2] {
     let both = async {

@@ -176,7 +176,7 @@ async fn first_declarations_at_once_share_one_provider_config() {
         assert_eq!(configs.len(), 1);
         let config = test.store.provider_config(configs[0]).await.unwrap();
         assert_eq!(config.state.users, 8);
-        assert_eq!(config.book.rows().len(), 3);
+        assert_eq!(config.name_ledger.rows().len(), 3);
     })
     .await;
 }
@@ -291,13 +291,13 @@ async fn an_abandoned_resource_is_recorded_and_can_be_reaped() {
             Command::Abandon { by: "ann".to_owned(), reason: "the site is gone".to_owned() };
         test.store.command(id, order, None).await.unwrap();
         let record = test.store.resource(id).await.unwrap();
-        assert!(record.book.rows().iter().all(|it| it.standing == Standing::Abandoned));
+        assert!(record.name_ledger.rows().iter().all(|it| it.standing == Standing::Abandoned));
         assert_eq!(test.store.entry(WorkItem::Tombstone(id)).await.unwrap(), None);
         let config = record.state.pinned().provider_config;
         assert_eq!(test.store.provider_config(config).await.unwrap().state.users, 0);
         test.store.command(id, Command::Reap { by: "ann".to_owned() }, None).await.unwrap();
         let leased = world.claim(WorkItem::Tombstone(id)).await;
-        let open = crate::declare::record(&leased).book.rows().iter();
+        let open = crate::declare::record(&leased).name_ledger.rows().iter();
         assert!(open.into_iter().all(|it| it.standing == Standing::Intended));
         assert_eq!(test.store.provider_config(config).await.unwrap().state.users, 0);
     })

@@ -6,7 +6,7 @@ use sqlx::{Connection as _, PgConnection};
 use usher_domain::audit;
 use usher_domain::blueprint::{InjectionStrategy, MeshRole};
 use usher_domain::broker::event::{EventType, Outcome};
-use usher_domain::broker::facts::Tenure;
+use usher_domain::broker::facts::GenerationState;
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config;
 use usher_domain::credentials::AssignmentState;
@@ -68,7 +68,7 @@ fn closed_sets() -> BTreeMap<&'static str, Vec<&'static str>> {
         ("resources_phase_check", words(Phase::ALL, Phase::as_str)),
         ("resources_role_check", roles),
         ("resources_strategy_check", strategies),
-        ("resources_tenure_check", words(Tenure::ALL, Tenure::as_str)),
+        ("resources_generation_state_check", words(GenerationState::ALL, GenerationState::as_str)),
     ])
 }
 

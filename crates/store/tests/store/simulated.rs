@@ -17,8 +17,8 @@ use usher_kernel::Timestamp;
 use usher_sim::broker::state::{State, ids};
 use usher_sim::clock::{PACE, REQUEST_BOUND, millis};
 use usher_sim::contract::port::No;
-use usher_sim::life::{Verdict, live_in};
 use usher_sim::rng::Rng;
+use usher_sim::scenario::{Verdict, run_world};
 use usher_store::migrate::Way;
 use usher_store::{Error, Place, ResourceWrite, Settings, Store};
 use uuid::Uuid;
@@ -210,7 +210,7 @@ fn live(seed: u64, bend: Option<Bend>, met: &Arc<Met>) -> Verdict {
     let faults = Some(FaultPhase { rng: Rng::new(seed), next: Instant::now(), bend, met });
     let (ids, database) = (ids(), Arc::new(database));
     let real = Real { runtime, store: Arc::new(opened), ids, database, faults };
-    live_in(State::on(seed, Box::new(real), true))
+    run_world(State::on(seed, Box::new(real), true))
 }
 
 /// Lives many items; the first that went wrong, with its story.

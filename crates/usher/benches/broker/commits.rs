@@ -46,7 +46,7 @@ async fn worker(world: &World, number: usize) -> Worker {
     let later = Duration::from_secs(1);
     let mut write =
         write(record(&leased), |it| it.updated_at = it.updated_at.after(later), Some(Event::Ready));
-    write.rows = record(&leased).book.rows().iter().take(1).cloned().collect();
+    write.rows = record(&leased).name_ledger.rows().iter().take(1).cloned().collect();
     for row in &mut write.rows {
         row.standing = Standing::Seen;
     }

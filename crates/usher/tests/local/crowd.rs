@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use tokio::task::LocalSet;
-use usher_domain::broker::life::Broker;
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config;
+use usher_domain::broker::reconciler::Broker;
 use usher_kernel::step;
 use usher_sim::contract::memory::Wish;
-use usher_sim::contract::substrate::Stage as _;
+use usher_sim::contract::substrate::TestWorld as _;
 
 use crate::stage::LocalStage;
 
@@ -17,7 +17,7 @@ const LIVES: u8 = 20;
 /// Walks one life in and out.
 async fn walk(stage: LocalStage) {
     let broker = Broker { interval: Duration::from_millis(1), ..Broker::default() };
-    let config = provider_config::Life::default();
+    let config = provider_config::ProviderConfigReconciler::default();
     let begun = Instant::now();
     let mut retired = false;
     loop {

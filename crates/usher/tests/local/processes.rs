@@ -9,7 +9,7 @@ use usher_domain::broker::event::Event;
 use usher_domain::broker::phase::Phase;
 use usher_failpoint::Failpoint;
 use usher_sim::contract::memory::Wish;
-use usher_sim::contract::substrate::Stage as _;
+use usher_sim::contract::substrate::TestWorld as _;
 
 use crate::plane::NODE_SECRET;
 use crate::stage::clear;
@@ -446,7 +446,7 @@ async fn a_keeper_may_be_killed_at_any_moment() {
 }
 
 async fn look(yard: &Yard) -> usher_domain::broker::observe::Observed {
-    use usher_domain::broker::life::Broker;
+    use usher_domain::broker::reconciler::Broker;
     use usher_kernel::World;
     World::<Broker>::observe(&yard.stage, &yard.stage.resource()).await.unwrap()
 }

@@ -12,9 +12,9 @@ use tokio::task::JoinHandle;
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::effect::Effect;
 use usher_domain::broker::event::Event;
-use usher_domain::broker::life::Broker;
 use usher_domain::broker::observe::Observed;
 use usher_domain::broker::provider_config::{self, ProviderConfig, Verb};
+use usher_domain::broker::reconciler::Broker;
 use usher_domain::broker::tombstone::Tombstone;
 use usher_domain::broker::world::{ControlPlane, Identify, Known, Trust};
 use usher_domain::object::authority::BoxFuture;
@@ -32,7 +32,7 @@ use usher_wire::http::{AgentEvent, Drain};
 
 use crate::plane::Plane;
 use usher_sim::contract::memory::{Memory, Wish};
-use usher_sim::contract::substrate::{Meddling, Stage};
+use usher_sim::contract::substrate::{Meddling, TestWorld};
 
 type Answer<'a, T> = BoxFuture<'a, Result<T, Trouble>>;
 
@@ -215,7 +215,7 @@ fn hidden(root: &Path) -> PathBuf {
     root.join("hidden")
 }
 
-impl Stage for LocalStage {
+impl TestWorld for LocalStage {
     fn now(&self) -> Timestamp {
         clock::now()
     }
@@ -345,16 +345,16 @@ impl World<Tombstone> for LocalStage {
     }
 }
 
-impl World<provider_config::Life> for LocalStage {
+impl World<provider_config::ProviderConfigReconciler> for LocalStage {
     async fn observe(
         &self,
         record: &Record<ProviderConfig>,
     ) -> Result<provider_config::Observed, Trouble> {
-        World::<provider_config::Life>::observe(&self.world, record).await
+        World::<provider_config::ProviderConfigReconciler>::observe(&self.world, record).await
     }
 
     async fn apply(&self, record: &Record<ProviderConfig>, verb: &Verb) -> Result<(), Trouble> {
-        World::<provider_config::Life>::apply(&self.world, record, verb).await
+        World::<provider_config::ProviderConfigReconciler>::apply(&self.world, record, verb).await
     }
 }
 
@@ -378,16 +378,17 @@ impl Ledger<Tombstone> for LocalStage {
     }
 }
 
-impl Ledger<provider_config::Life> for LocalStage {
+impl Ledger<provider_config::ProviderConfigReconciler> for LocalStage {
     async fn load(&self) -> Result<Option<Record<ProviderConfig>>, Trouble> {
-        Ledger::<provider_config::Life>::load(&*self.memory).await
+        Ledger::<provider_config::ProviderConfigReconciler>::load(&*self.memory).await
     }
 
     async fn commit(
         &self,
         version: Version,
-        it: &Decision<provider_config::Life>,
+        it: &Decision<provider_config::ProviderConfigReconciler>,
     ) -> Result<(), Trouble> {
-        Ledger::<provider_config::Life>::commit(&*self.memory, version, it).await
+        Ledger::<provider_config::ProviderConfigReconciler>::commit(&*self.memory, version, it)
+            .await
     }
 }

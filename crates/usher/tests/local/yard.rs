@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use usher_domain::broker::aggregate::Resource;
-use usher_domain::broker::life::Broker;
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config;
+use usher_domain::broker::reconciler::Broker;
 use usher_kernel::step;
 use usher_local::composer::Agents;
 use usher_local::object::Kind;
 use usher_sim::contract::memory::Wish;
-use usher_sim::contract::substrate::Stage as _;
+use usher_sim::contract::substrate::TestWorld as _;
 
 use crate::plane::Plane;
 use crate::running::running_below;
@@ -75,7 +75,9 @@ impl Yard {
     pub(crate) async fn turn(&self) {
         let broker = Broker { interval: Duration::from_millis(1), ..Broker::default() };
         let stage = &self.stage;
-        let _ = step(&provider_config::Life::default(), stage, stage, stage.now()).await;
+        let _ =
+            step(&provider_config::ProviderConfigReconciler::default(), stage, stage, stage.now())
+                .await;
         let _ = step(&broker, stage, stage, stage.now()).await;
         stage.enrol().await;
         stage.pass().await;
@@ -87,7 +89,7 @@ impl Yard {
         while !holds(self) {
             if begun.elapsed() > PATIENCE {
                 let record = self.stage.resource();
-                let rows = record.book.rows();
+                let rows = record.name_ledger.rows();
                 panic!("never: {what}: {} {rows:?}", record.state.phase());
             }
             self.turn().await;
@@ -121,7 +123,7 @@ impl Yard {
         let swept = |it: &mut Self| it.is_empty("aside") && it.is_empty("owned");
         self.until("nothing lies aside, and nothing is noted", swept).await;
         let record = self.stage.resource();
-        let open = record.book.rows().iter().find(|row| !row.standing.is_settled());
+        let open = record.name_ledger.rows().iter().find(|row| !row.standing.is_settled());
         assert_eq!(open, None, "every name is settled");
     }
 

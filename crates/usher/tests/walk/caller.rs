@@ -170,8 +170,9 @@ impl Caller {
             let word = |key: &str| event[key].as_str().unwrap().to_owned();
             assert!(ids.insert(word("id")), "duplicate event: {event}");
             if !word("type").starts_with("broker.") {
-                let life = event["machine"].as_str().map(|it| format!("{it} {}", event["version"]));
-                assert!(life.is_some_and(|it| ids.insert(it)), "duplicate event: {event}");
+                let version =
+                    event["machine"].as_str().map(|it| format!("{it} {}", event["version"]));
+                assert!(version.is_some_and(|it| ids.insert(it)), "duplicate event: {event}");
                 continue;
             }
             let what = word("type").replace("broker.ProvisionedResource", "");

@@ -18,7 +18,7 @@ const WALKERS: u64 = 5;
 /// Concurrent servers that die at failpoints.
 const HOUSES: usize = 4;
 /// The longest uptime of a server that is killed at random.
-const LIFE_MS: u64 = 1_500;
+const UPTIME_MS: u64 = 1_500;
 /// A node that hangs is killed soon.
 const SETTINGS: [&str; 2] = ["local.agent_grace=300ms", "local.forget_tokens=100ms"];
 
@@ -147,10 +147,10 @@ async fn a_server_that_is_killed_at_any_moment_resumes() {
     {
         let mut work = Box::pin(side_by_side(walkers));
         loop {
-            let life = Duration::from_millis(20 + dice.below(LIFE_MS));
+            let uptime = Duration::from_millis(20 + dice.below(UPTIME_MS));
             tokio::select! {
                 _ = &mut work => break,
-                () = sleep(life) => if !is_over() {
+                () = sleep(uptime) => if !is_over() {
                     server.kill();
                     killed.set(killed.get() + 1);
                     server.start(None);

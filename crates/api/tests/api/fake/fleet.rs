@@ -16,14 +16,14 @@ use usher_domain::fleet::plan::{
 };
 use usher_domain::fleet::reason::Reason;
 use usher_domain::fleet::refusal::Refusal as Fault;
-use usher_domain::object::id::MachineLifeId;
+use usher_domain::object::id::MachineRecordId;
 use usher_kernel::Version;
 
 use super::{Fake, START, paged, uuid};
 
 /// The one machine, which is bound to cluster `a`.
-pub(crate) fn machine() -> MachineLifeId {
-    MachineLifeId::from_uuid(uuid(300))
+pub(crate) fn machine() -> MachineRecordId {
+    MachineRecordId::from_uuid(uuid(300))
 }
 
 fn view() -> MachineView {
@@ -50,7 +50,7 @@ fn missing(thing: Thing, what: &dyn ToString) -> Refusal {
 }
 
 impl Fake {
-    fn found(&self, id: MachineLifeId) -> Answer<MachineView> {
+    fn found(&self, id: MachineRecordId) -> Answer<MachineView> {
         self.check()?;
         if id == machine() { Ok(view()) } else { Err(missing(Thing::Machine, &id).into()) }
     }
@@ -93,11 +93,11 @@ impl Fleet for Fake {
         paged(&items, &paging)
     }
 
-    async fn machine(&self, id: MachineLifeId) -> Answer<MachineView> {
+    async fn machine(&self, id: MachineRecordId) -> Answer<MachineView> {
         self.found(id)
     }
 
-    async fn why_machine(&self, id: MachineLifeId) -> Answer<MachineWhy> {
+    async fn why_machine(&self, id: MachineRecordId) -> Answer<MachineWhy> {
         let text = |it: &str| it.to_owned();
         Ok(MachineWhy {
             machine: self.found(id)?,
@@ -120,7 +120,7 @@ impl Fleet for Fake {
     async fn settle(
         &self,
         _: &Caller,
-        id: MachineLifeId,
+        id: MachineRecordId,
         settlement: Settlement,
     ) -> Answer<MachineView> {
         let it = self.found(id)?;

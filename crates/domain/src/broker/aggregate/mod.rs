@@ -1,11 +1,11 @@
 //! The provisioned resource: one row, two constructors, one validation path.
 
 use serde::{Deserialize, Serialize};
-use usher_kernel::{Book, Generation, Name, Row, Timestamp};
+use usher_kernel::{Generation, Name, NameLedger, Row, Timestamp};
 
 use super::command::Outstanding;
 use super::event::Outcome;
-use super::facts::{Finalization, Intent, RowFacts, Tenure};
+use super::facts::{Finalization, GenerationState, Intent, RowFacts};
 use super::phase::Phase;
 use super::refusal::Refusal;
 use super::render::{AgentImage, ApiUrl, anchor};
@@ -49,7 +49,7 @@ pub struct Fields {
     /// The generation.
     pub generation: Generation,
     /// How far it has come.
-    pub tenure: Tenure,
+    pub generation_state: GenerationState,
     /// When deletion was asked for; written once.
     pub deletion_requested_at: Option<Timestamp>,
     /// Until when absence does not count, because a late request may still arrive.
@@ -135,7 +135,7 @@ impl Resource {
             pinned,
             phase: Phase::Pending,
             generation: Generation::FIRST,
-            tenure: Tenure::Fresh,
+            generation_state: GenerationState::Fresh,
             deletion_requested_at: None,
             quiet_until: None,
             substrate_ready_at: None,
@@ -180,8 +180,8 @@ impl Resource {
     }
 
     /// How far the generation has come.
-    pub const fn tenure(&self) -> Tenure {
-        self.fields.tenure
+    pub const fn generation_state(&self) -> GenerationState {
+        self.fields.generation_state
     }
 
     /// What was read from the siblings at acceptance.
@@ -198,7 +198,7 @@ impl Resource {
     pub const fn is_tearing_down(&self) -> bool {
         self.fields.deletion_requested_at.is_some()
             || self.fields.phase.is_leaving()
-            || matches!(self.fields.tenure, Tenure::Leaving)
+            || matches!(self.fields.generation_state, GenerationState::Leaving)
     }
 
     /// Whether a token of this generation may be redeemed: no agent enrols into a generation that
@@ -222,14 +222,14 @@ impl Resource {
     }
 
     /// The facts of the row, with the identity rows as this step leaves them.
-    pub fn facts(&self, book: &Book, now: Timestamp) -> RowFacts {
+    pub fn facts(&self, name_ledger: &NameLedger, now: Timestamp) -> RowFacts {
         let intent = match self.fields.deletion_requested_at {
             Some(_) => Intent::Requested,
             None => Intent::None,
         };
         let closing = if !self.is_quiet(now) {
             Finalization::Quiet
-        } else if book.is_settled() {
+        } else if name_ledger.is_settled() {
             Finalization::Settled
         } else {
             Finalization::Open
@@ -237,7 +237,7 @@ impl Resource {
         RowFacts {
             phase: self.fields.phase,
             intent,
-            tenure: self.fields.tenure,
+            generation_state: self.fields.generation_state,
             role: self.fields.pinned.role,
             closing,
         }
@@ -252,10 +252,12 @@ impl Resource {
         }
         match verdict.change {
             None => {}
-            Some(RecordChange::To(tenure)) => next.fields.tenure = tenure,
+            Some(RecordChange::To(generation_state)) => {
+                next.fields.generation_state = generation_state
+            }
             Some(RecordChange::Next) => {
                 next.fields.generation = self.fields.generation.next();
-                next.fields.tenure = Tenure::Fresh;
+                next.fields.generation_state = GenerationState::Fresh;
                 next.fields.quiet_until = None;
                 next.fields.substrate_ready_at = None;
             }
@@ -285,7 +287,7 @@ impl Resource {
     pub(super) fn replaced(&self, quiet_until: Option<Timestamp>, now: Timestamp) -> Self {
         let mut next = self.clone();
         next.fields.phase = Phase::Pending;
-        next.fields.tenure = Tenure::Leaving;
+        next.fields.generation_state = GenerationState::Leaving;
         next.fields.quiet_until = self.fields.quiet_until.max(quiet_until);
         next.touched(self, now)
     }

@@ -117,7 +117,7 @@ fn a_stored_row_comes_back_as_it_was_written() {
                 it.updated_at = LATER;
                 it.phase_since = LATER;
                 it.phase = Phase::Ready;
-                it.tenure = Tenure::Live;
+                it.generation_state = GenerationState::Live;
                 it.substrate_ready_at = Some(LATER);
                 it.quiet_until = Some(NOW);
             }),
@@ -146,13 +146,13 @@ fn the_getters_say_what_the_fields_say() {
     let it = resource(|it| {
         it.phase = Phase::Deprovisioning;
         it.generation = G2;
-        it.tenure = Tenure::Live;
+        it.generation_state = GenerationState::Live;
         it.deletion_requested_at = Some(LATER);
     });
     assert_eq!(it.id(), fields().id);
     assert_eq!(it.phase(), Phase::Deprovisioning);
     assert_eq!(it.generation(), G2);
-    assert_eq!(it.tenure(), Tenure::Live);
+    assert_eq!(it.generation_state(), GenerationState::Live);
     assert_eq!(it.pinned(), &fields().pinned);
     assert_eq!(it.deletion_requested_at(), Some(LATER));
     assert_eq!(resource(|_| ()).deletion_requested_at(), None);
@@ -170,7 +170,10 @@ fn a_declaration_always_begins_at_the_beginning() {
 fn showing_out_begins_with_intent_or_with_a_leaving_generation() {
     assert!(!resource(|_| ()).is_tearing_down(), "wanted");
     assert!(!resource(|it| it.phase = Phase::Failed).is_tearing_down(), "failed and kept");
-    assert!(resource(|it| it.tenure = Tenure::Leaving).is_tearing_down(), "being replaced");
+    assert!(
+        resource(|it| it.generation_state = GenerationState::Leaving).is_tearing_down(),
+        "being replaced"
+    );
     let asked = resource(|it| it.deletion_requested_at = Some(START));
     assert!(asked.is_tearing_down(), "asked for, phase not moved yet");
     assert!(leaving(Phase::Deregistering).is_tearing_down(), "leaving");
@@ -183,7 +186,12 @@ fn a_token_is_admitted_into_its_own_generation_while_it_stays() {
         (resource(|_| ()), G1, true, "the current generation"),
         (resource(|_| ()), G2, false, "a generation to come"),
         (resource(|it| it.generation = G2), G1, false, "a generation that passed"),
-        (resource(|it| it.tenure = Tenure::Leaving), G1, false, "a generation on its way out"),
+        (
+            resource(|it| it.generation_state = GenerationState::Leaving),
+            G1,
+            false,
+            "a generation on its way out",
+        ),
         (leaving(Phase::Deregistering), G1, false, "a resource on its way out"),
     ];
     for (resource, generation, admitted, why) in cases {
@@ -205,12 +213,12 @@ fn absence_counts_from_the_end_of_the_quiet_time_on() {
 fn the_facts_of_the_row_are_its_own_and_those_of_its_book() {
     let plain = resource(|_| ());
     let anchor = plain.anchor_name(G1);
-    let open = Book::new([seen(anchor.clone(), "a")]);
-    let settled = Book::new([gone(anchor, "a")]);
+    let open = NameLedger::new([seen(anchor.clone(), "a")]);
+    let settled = NameLedger::new([gone(anchor, "a")]);
     let wanted = RowFacts {
         phase: Phase::Pending,
         intent: Intent::None,
-        tenure: Tenure::Fresh,
+        generation_state: GenerationState::Fresh,
         role: MeshRole::Node,
         closing: Finalization::Open,
     };
@@ -219,14 +227,14 @@ fn the_facts_of_the_row_are_its_own_and_those_of_its_book() {
     let other = resource(|it| {
         it.phase = Phase::Deregistering;
         it.deletion_requested_at = Some(START);
-        it.tenure = Tenure::Live;
+        it.generation_state = GenerationState::Live;
         it.pinned.role = MeshRole::Standalone;
         it.quiet_until = Some(NOW.after(std::time::Duration::from_secs(1)));
     });
     let leaving = RowFacts {
         phase: Phase::Deregistering,
         intent: Intent::Requested,
-        tenure: Tenure::Live,
+        generation_state: GenerationState::Live,
         role: MeshRole::Standalone,
         closing: Finalization::Quiet,
     };
@@ -248,11 +256,11 @@ fn times_move_only_if_something_else_does() {
     assert_eq!(it.turned(moved, false, NOW).fields(), &expected, "the phase moved");
     let expected = bent(|it| {
         it.phase = Phase::Provisioning;
-        it.tenure = Tenure::Live;
+        it.generation_state = GenerationState::Live;
         it.updated_at = NOW;
     });
-    let turned = it.turned(keep.change_record(RecordChange::To(Tenure::Live)), false, NOW);
-    assert_eq!(turned.fields(), &expected, "the tenure moved and the phase did not");
+    let turned = it.turned(keep.change_record(RecordChange::To(GenerationState::Live)), false, NOW);
+    assert_eq!(turned.fields(), &expected, "the generation state changed and the phase did not");
 }
 
 // Requirement: K-17
@@ -284,7 +292,7 @@ fn the_substrate_is_first_ready_once_per_generation() {
 #[test]
 fn the_next_generation_begins_fresh() {
     let old = resource(|it| {
-        it.tenure = Tenure::Leaving;
+        it.generation_state = GenerationState::Leaving;
         it.quiet_until = Some(LATER);
         it.substrate_ready_at = Some(START);
     });
@@ -344,10 +352,10 @@ fn the_later_quiet_time_is_kept() {
 fn a_replacement_is_begun_once_and_in_pending() {
     let it = resource(|it| {
         it.phase = Phase::Ready;
-        it.tenure = Tenure::Live;
+        it.generation_state = GenerationState::Live;
     });
     let expected = bent(|it| {
-        it.tenure = Tenure::Leaving;
+        it.generation_state = GenerationState::Leaving;
         it.quiet_until = Some(NOW);
         it.updated_at = LATER;
         it.phase_since = LATER;

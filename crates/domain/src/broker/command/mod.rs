@@ -6,7 +6,7 @@ use usher_kernel::{Record, Row, Timestamp};
 
 use super::aggregate::Resource;
 use super::event::{Event, Outcome};
-use super::facts::Tenure;
+use super::facts::GenerationState;
 use super::phase::Phase;
 use super::refusal::Refusal;
 
@@ -56,7 +56,7 @@ pub fn replace(
     if leaving || phase == Phase::Failed {
         return Err(Refusal::NotReplaceable { phase: phase.to_string() });
     }
-    let next = if resource.tenure() == Tenure::Leaving {
+    let next = if resource.generation_state() == GenerationState::Leaving {
         resource.clone()
     } else {
         resource.replaced(outstanding.quiet_until(now), now)
@@ -84,7 +84,7 @@ pub fn abandon(
     if resource.phase() == Phase::Deleted {
         return Ok(Change { next: resource.clone(), rows: vec![], event: None });
     }
-    let rows = record.book.abandon(by, reason, now);
+    let rows = record.name_ledger.abandon(by, reason, now);
     let event = Some(Event::Deleted { outcome: Outcome::Abandoned });
     Ok(Change { next: resource.abandoned(now), rows, event })
 }
@@ -95,7 +95,7 @@ pub fn reap(record: &Record<Resource>, by: &str, now: Timestamp) -> Result<Chang
     if resource.fields().outcome != Some(Outcome::Abandoned) {
         return Err(Refusal::NotAbandoned { what: resource.id().to_string() });
     }
-    let rows = record.book.adopt(by, "reaped", now);
+    let rows = record.name_ledger.adopt(by, "reaped", now);
     Ok(Change { next: resource.reaped(now), rows, event: None })
 }
 

@@ -72,7 +72,7 @@ fn a_replacement_is_accepted_in_the_converge_phases() {
         let change = replace(&it, &IDLE, NOW).unwrap();
         let next = it.replaced(None, NOW);
         assert_eq!(change, Change { next: next.clone(), rows: vec![], event: None }, "{phase}");
-        assert_eq!(next.tenure(), Tenure::Leaving);
+        assert_eq!(next.generation_state(), GenerationState::Leaving);
         let again = replace(&next, &until(90_000), NOW.after(BOUND)).unwrap();
         assert_eq!(again, Change { next, rows: vec![], event: None }, "{phase}, asked again");
     }

@@ -1,6 +1,6 @@
 //! From raw answers to facts and sightings: every judgement of ownership and trust in one place.
 //!
-//! An adapter fills a [`Look`] and calls [`fold`]; it judges nothing itself.
+//! An adapter fills a [`Snapshot`] and calls [`fold`]; it judges nothing itself.
 //!
 //! **Invariants**
 //! - Unknown is not absent: a missing answer stays `Unknown` in the facts and changes no row.
@@ -9,12 +9,14 @@
 //! - In a world that is not the pinned one only an object with a recorded uid counts.
 //! - While converging the current generation counts; during teardown, all of them.
 
-use usher_kernel::{Answer, Book, Generation, Name, Observation, Sighting, Uid, Visibility};
+use usher_kernel::{Answer, Generation, Name, NameLedger, Observation, Sighting, Uid, Visibility};
 
 use super::aggregate::{KIND_PEER, KIND_TOKEN, Resource};
 use super::facts::{Anchor, Composed, Config, Facts, Gate, Node, Protection, Token, Xr};
-use super::look::{ComposedState, Condition, Guard, Look, Object, PeerState, TokenState, XrObject};
 use super::render::anchor::is_anchor;
+use super::snapshot::{
+    ComposedState, Condition, Guard, Object, PeerState, Snapshot, TokenState, XrObject,
+};
 use super::witness::{Witness, worst_anchor};
 use crate::blueprint::MeshRole;
 use crate::object::authority::Authority;
@@ -41,11 +43,17 @@ impl Observation for Observed {
 }
 
 /// Judges one look.
-pub fn fold(resource: &Resource, book: &Book, look: &Look) -> Observed {
+pub fn fold(resource: &Resource, name_ledger: &NameLedger, snapshot: &Snapshot) -> Observed {
     let closing = resource.is_tearing_down();
-    let held = look.rail_tripped;
-    let witness = Witness { book, authority: look.authority, held, by: &look.by, at: look.at };
-    let judge = Judge { resource, book, look, witness, closing };
+    let held = snapshot.rail_tripped;
+    let witness = Witness {
+        name_ledger,
+        authority: snapshot.authority,
+        held,
+        by: &snapshot.by,
+        at: snapshot.at,
+    };
+    let judge = Judge { resource, name_ledger, snapshot, witness, closing };
     let mut sightings = judge.anchor_sightings();
     let (xr, xr_sightings) = judge.xr();
     sightings.extend(xr_sightings);
@@ -55,18 +63,18 @@ pub fn fold(resource: &Resource, book: &Book, look: &Look) -> Observed {
     sightings.extend(judge.peer_sightings());
     let facts = Facts {
         visibility: judge.visibility(),
-        gate: match look.namespace_ready {
+        gate: match snapshot.namespace_ready {
             Ok(true) => Gate::Ready,
             Ok(false) => Gate::NotReady,
             Err(_) => Gate::Unknown,
         },
         anchor: judge.anchor(),
         token: judge.token(),
-        config: if look.config_ready { Config::Ready } else { Config::Waiting },
+        config: if snapshot.config_ready { Config::Ready } else { Config::Waiting },
         xr,
         composed,
         node: judge.node(),
-        protection: match look.protection {
+        protection: match snapshot.protection {
             Ok(Guard::None) => Protection::None,
             Ok(Guard::Ours) => Protection::Ours,
             Ok(Guard::Somebody) => Protection::Somebody,
@@ -78,8 +86,8 @@ pub fn fold(resource: &Resource, book: &Book, look: &Look) -> Observed {
 
 struct Judge<'a> {
     resource: &'a Resource,
-    book: &'a Book,
-    look: &'a Look,
+    name_ledger: &'a NameLedger,
+    snapshot: &'a Snapshot,
     witness: Witness<'a>,
     closing: bool,
 }
@@ -87,23 +95,23 @@ struct Judge<'a> {
 impl Judge<'_> {
     /// The worst answer that is missing.
     fn visibility(&self) -> Visibility {
-        let look = self.look;
+        let snapshot = self.snapshot;
         let unknowns = [
-            look.namespace_ready.as_ref().err(),
-            look.anchors.as_ref().err(),
-            look.xr.as_ref().err(),
-            look.composed_listed.as_ref().err(),
-            look.peers.as_ref().err(),
-            look.protection.as_ref().err(),
+            snapshot.namespace_ready.as_ref().err(),
+            snapshot.anchors.as_ref().err(),
+            snapshot.xr.as_ref().err(),
+            snapshot.composed_listed.as_ref().err(),
+            snapshot.peers.as_ref().err(),
+            snapshot.protection.as_ref().err(),
         ];
-        let composed = look.composed.iter().filter_map(|it| it.heard.as_ref().err());
+        let composed = snapshot.composed.iter().filter_map(|it| it.reading.as_ref().err());
         let worst = unknowns.into_iter().flatten().chain(composed).max().copied();
-        Visibility::judge(look.authority == Authority::Replaced, self.witness.held, worst)
+        Visibility::judge(snapshot.authority == Authority::Replaced, self.witness.held, worst)
     }
 
     /// Whether absence of a name that we alone create counts as its end.
     fn settled(&self) -> bool {
-        self.closing && self.resource.is_quiet(self.look.at) && !self.witness.held
+        self.closing && self.resource.is_quiet(self.snapshot.at) && !self.witness.held
     }
 
     fn carries_our_labels(&self, object: &Object) -> bool {
@@ -117,11 +125,11 @@ impl Judge<'_> {
 
     fn anchor_of(&self, generation: Generation) -> (Anchor, Sighting) {
         let name = self.resource.anchor_name(generation);
-        let heard = match &self.look.anchors {
+        let reading = match &self.snapshot.anchors {
             Err(why) => Err(*why),
             Ok(anchors) => Ok(anchors.get(&generation)),
         };
-        self.witness.anchor(name, heard, self.settled(), |it| self.carries_our_labels(it))
+        self.witness.anchor(name, reading, self.settled(), |it| self.carries_our_labels(it))
     }
 
     fn anchor_sightings(&self) -> Vec<Sighting> {
@@ -138,7 +146,7 @@ impl Judge<'_> {
 
     fn xr(&self) -> (Xr, Vec<Sighting>) {
         let current = self.resource.generation();
-        let found = match &self.look.xr {
+        let found = match &self.snapshot.xr {
             Err(why) => {
                 let name = self.resource.xr_name(current);
                 let answer = Answer::Unknown(*why);
@@ -175,7 +183,7 @@ impl Judge<'_> {
     /// Whether another object stood under the name before: a second object of one generation never
     /// had that generation's token to itself.
     fn is_replaced(&self, name: &Name, found: &XrObject) -> bool {
-        let mut stood = self.book.rows().iter().filter(|row| row.name == *name);
+        let mut stood = self.name_ledger.rows().iter().filter(|row| row.name == *name);
         stood.any(|row| row.uid.as_ref().is_some_and(|uid| *uid != found.object.uid))
     }
 
@@ -183,9 +191,9 @@ impl Judge<'_> {
         let substrate_gone = matches!(xr, Xr::Absent | Xr::Foreign);
         let mut sightings = Vec::new();
         let mut kind_removed = false;
-        for it in &self.look.composed {
-            let new = self.book.latest(&it.name).is_none();
-            let answer = match &it.heard {
+        for it in &self.snapshot.composed {
+            let new = self.name_ledger.latest(&it.name).is_none();
+            let answer = match &it.reading {
                 Err(why) => Answer::Unknown(*why),
                 Ok(ComposedState::KindRemoved) => {
                     kind_removed = true;
@@ -201,11 +209,11 @@ impl Judge<'_> {
             };
             sightings.push(self.witness.sighting(it.name.clone(), answer));
         }
-        let unknown = self.look.composed_listed.is_err()
+        let unknown = self.snapshot.composed_listed.is_err()
             || sightings.iter().any(|it| matches!(it.answer, Answer::Unknown(_)));
-        let changed = self.book.absorb(&sightings);
+        let changed = self.name_ledger.absorb(&sightings);
         let open = self
-            .book
+            .name_ledger
             .with(&changed)
             .rows()
             .iter()
@@ -225,7 +233,7 @@ impl Judge<'_> {
     }
 
     fn token(&self) -> Token {
-        match self.look.tokens.get(&self.resource.generation()) {
+        match self.snapshot.tokens.get(&self.resource.generation()) {
             None => Token::None,
             Some(TokenState::Redeemable | TokenState::Consumed) => Token::Issued,
             Some(TokenState::Expired) => Token::Expired,
@@ -237,11 +245,11 @@ impl Judge<'_> {
     fn token_sightings(&self) -> Vec<Sighting> {
         let known = self
             .generations()
-            .filter(|it| self.book.latest(&self.resource.token_name(*it)).is_some());
+            .filter(|it| self.name_ledger.latest(&self.resource.token_name(*it)).is_some());
         known
             .map(|generation| {
                 let name = self.resource.token_name(generation);
-                let answer = match self.look.tokens.get(&generation) {
+                let answer = match self.snapshot.tokens.get(&generation) {
                     Some(TokenState::Redeemable) if self.resource.admits(generation) => {
                         Answer::Present { uid: Uid::new(name.name.clone()), ours: true }
                     }
@@ -259,7 +267,7 @@ impl Judge<'_> {
     }
 
     fn peer_sightings(&self) -> Vec<Sighting> {
-        let Ok(peers) = &self.look.peers else {
+        let Ok(peers) = &self.snapshot.peers else {
             return vec![];
         };
         peers
@@ -280,7 +288,7 @@ impl Judge<'_> {
         if self.resource.pinned().role == MeshRole::Standalone {
             return Node::None;
         }
-        let Ok(peers) = &self.look.peers else {
+        let Ok(peers) = &self.snapshot.peers else {
             return Node::Unknown;
         };
         let current = self.resource.generation();
@@ -303,7 +311,7 @@ impl Judge<'_> {
     }
 
     fn failure(&self) -> Option<String> {
-        match &self.look.xr {
+        match &self.snapshot.xr {
             Ok(Some(XrObject { condition: Condition::Failed { message }, .. })) => {
                 Some(message.chars().take(FAILURE_LENGTH_MAX).collect())
             }

@@ -7,20 +7,20 @@ use usher_kernel::Standing::{self, Foreign, Gone, Intended, Seen};
 use usher_kernel::Unknown::Unreachable;
 
 use super::*;
-use crate::broker::facts::Tenure;
+use crate::broker::facts::GenerationState;
 use crate::broker::fixture::{
-    G1, G2, NOTHING, START, foreign, gone, intended, leaving, look, part, peer_id, resource, seen,
-    xr,
+    G1, G2, NOTHING, START, foreign, gone, intended, leaving, part, peer_id, resource, seen,
+    snapshot, xr,
 };
-use crate::broker::look::PeerState::{Deregistered, Lost, Registered};
-use crate::broker::look::{ComposedLook, Peer};
 use crate::broker::phase::Phase;
+use crate::broker::snapshot::PeerState::{Deregistered, Lost, Registered};
+use crate::broker::snapshot::{ComposedSnapshot, Peer};
 
 const OPEN: Answer = Answer::Absent { settled: false };
 const SETTLED: Answer = Answer::Absent { settled: true };
 
-fn child(state: ComposedState, referred: bool) -> ComposedLook {
-    ComposedLook { name: part("p", G1), heard: Ok(state), referred }
+fn child(state: ComposedState, referred: bool) -> ComposedSnapshot {
+    ComposedSnapshot { name: part("p", G1), reading: Ok(state), referred }
 }
 
 fn standing(uid: &str, ours: bool) -> ComposedState {
@@ -28,18 +28,18 @@ fn standing(uid: &str, ours: bool) -> ComposedState {
 }
 
 /// What is told of one composed name, as fact and as rows.
-fn told(it: &Resource, rows: Vec<Row>, look: &Look) -> (Composed, Vec<Standing>) {
-    let book = Book::new(rows);
-    let folded = fold(it, &book, look);
+fn told(it: &Resource, rows: Vec<Row>, snapshot: &Snapshot) -> (Composed, Vec<Standing>) {
+    let name_ledger = NameLedger::new(rows);
+    let folded = fold(it, &name_ledger, snapshot);
     let of_part = |row: &Row| row.name == part("p", G1);
-    let changed = book.absorb(&folded.sightings).into_iter().filter(of_part);
+    let changed = name_ledger.absorb(&folded.sightings).into_iter().filter(of_part);
     (folded.facts.composed, changed.map(|row| row.standing).collect())
 }
 
 /// A look with one composed name, the XR there or not.
-fn with_child(child: ComposedLook, xr_there: bool) -> Look {
+fn with_child(child: ComposedSnapshot, xr_there: bool) -> Snapshot {
     let xr = xr_there.then(|| xr("x", "a", Condition::Ready));
-    Look { composed: vec![child], xr: Ok(xr), ..look() }
+    Snapshot { composed: vec![child], xr: Ok(xr), ..snapshot() }
 }
 
 fn recorded(it: &Resource, row: Option<Row>) -> Vec<Row> {
@@ -73,8 +73,8 @@ fn what_an_xr_composed_is_recorded_when_it_is_there_or_announced() {
         (Some(foreign(name())), there(false), Composed::None, vec![], "foreign and on record"),
     ];
     for (row, child, fact, rows, why) in cases {
-        let look = with_child(child, true);
-        assert_eq!(told(&it, recorded(&it, row), &look), (fact, rows), "{why}");
+        let snapshot = with_child(child, true);
+        assert_eq!(told(&it, recorded(&it, row), &snapshot), (fact, rows), "{why}");
     }
 }
 
@@ -90,13 +90,13 @@ fn an_announced_name_is_gone_once_the_xr_is_gone_and_all_is_quiet() {
     assert_eq!(told(&out, rows(&out), &absent(true)), open, "the XR may still make it");
     let settled = (Composed::None, vec![Standing::Gone]);
     assert_eq!(told(&out, rows(&out), &absent(false)), settled, "no XR creates it any more");
-    let stranger = Look { xr: Ok(Some(xr("y", "b", Condition::Ready))), ..absent(false) };
+    let stranger = Snapshot { xr: Ok(Some(xr("y", "b", Condition::Ready))), ..absent(false) };
     assert_eq!(told(&out, rows(&out), &stranger), settled, "the XR is foreign");
-    let blind = Look { xr: Err(Unreachable), ..absent(false) };
+    let blind = Snapshot { xr: Err(Unreachable), ..absent(false) };
     assert_eq!(told(&out, rows(&out), &blind), open, "the XR is unknown");
     let loud = resource(|it| {
         it.deletion_requested_at = Some(START);
-        it.quiet_until = Some(look().at.after(std::time::Duration::from_micros(1)));
+        it.quiet_until = Some(snapshot().at.after(std::time::Duration::from_micros(1)));
     });
     assert_eq!(told(&loud, rows(&loud), &absent(false)), open, "a driver may still be heard");
 }
@@ -113,26 +113,36 @@ fn only_composed_names_count_as_composed() {
         intended(it.token_name(G2)),
         seen(it.peer_name(G2), "n"),
     ];
-    assert_eq!(fold(&it, &Book::new(own.clone()), &look()).facts.composed, Composed::None);
+    assert_eq!(
+        fold(&it, &NameLedger::new(own.clone()), &snapshot()).facts.composed,
+        Composed::None
+    );
     for generation in [G1, G2] {
         let mut rows = own.to_vec();
         rows.push(seen(part("p", generation), "p"));
-        assert_eq!(fold(&it, &Book::new(rows), &look()).facts.composed, Composed::Present);
+        assert_eq!(
+            fold(&it, &NameLedger::new(rows), &snapshot()).facts.composed,
+            Composed::Present
+        );
     }
     let mut nested = it.xr_name(G2);
     nested.name = "nested".into();
-    let book = Book::new([seen(nested, "n")]);
-    assert_eq!(fold(&it, &book, &look()).facts.composed, Composed::Present, "a nested XR");
+    let name_ledger = NameLedger::new([seen(nested, "n")]);
+    assert_eq!(
+        fold(&it, &name_ledger, &snapshot()).facts.composed,
+        Composed::Present,
+        "a nested XR"
+    );
 }
 
 // Requirement: O-17
 #[test]
 fn a_listing_that_failed_hides_nothing_that_is_on_record() {
     let it = leaving(Phase::Deprovisioning);
-    let look = Look { composed_listed: Err(Unreachable), ..look() };
+    let snapshot = Snapshot { composed_listed: Err(Unreachable), ..snapshot() };
     let facts =
         Facts { composed: Composed::Unknown, visibility: Visibility::Unreachable, ..NOTHING };
-    assert_eq!(fold(&it, &Book::default(), &look).facts, facts);
+    assert_eq!(fold(&it, &NameLedger::default(), &snapshot).facts, facts);
 }
 
 // Requirement: L-12
@@ -151,11 +161,12 @@ fn every_state_of_a_token_has_its_fact_and_its_answer() {
         (&out, Some(TokenState::Redeemable), Token::Issued, SETTLED, "not redeemable any more"),
     ];
     for (it, state, fact, answer, why) in cases {
-        let look = Look { tokens: state.map(|it| (G1, it)).into_iter().collect(), ..look() };
-        let folded = fold(it, &Book::new([intended(it.token_name(G1))]), &look);
+        let snapshot =
+            Snapshot { tokens: state.map(|it| (G1, it)).into_iter().collect(), ..snapshot() };
+        let folded = fold(it, &NameLedger::new([intended(it.token_name(G1))]), &snapshot);
         assert_eq!(folded.facts.token, fact, "{why}");
         let sighting =
-            Sighting { name: it.token_name(G1), answer, by: "usher".into(), at: look.at };
+            Sighting { name: it.token_name(G1), answer, by: "usher".into(), at: snapshot.at };
         assert_eq!(folded.sightings.last(), Some(&sighting), "{why}");
     }
 }
@@ -164,21 +175,21 @@ fn every_state_of_a_token_has_its_fact_and_its_answer() {
 fn the_current_token_counts_and_every_recorded_one_is_told() {
     let it = resource(|it| it.generation = G2);
     let tokens = BTreeMap::from([(G1, TokenState::Redeemable), (G2, TokenState::Expired)]);
-    let look = Look { tokens, ..look() };
-    let book = Book::new([intended(it.token_name(G1))]);
-    let folded = fold(&it, &book, &look);
+    let snapshot = Snapshot { tokens, ..snapshot() };
+    let name_ledger = NameLedger::new([intended(it.token_name(G1))]);
+    let folded = fold(&it, &name_ledger, &snapshot);
     assert_eq!(folded.facts.token, Token::Expired);
     let tokens = folded.sightings.into_iter().filter(|it| it.name.kind == KIND_TOKEN);
     let told: Vec<_> = tokens.map(|it| (it.name.generation, it.answer)).collect();
     assert_eq!(told, vec![(G1, SETTLED)], "only a recorded token; an old one is not added");
 }
 
-fn peers(states: &[(Generation, PeerState)]) -> Look {
+fn peers(states: &[(Generation, PeerState)]) -> Snapshot {
     let peers = states.iter().map(|(generation, state)| {
         let id = peer_id(u8::try_from(generation.0).unwrap());
         (*generation, Peer { id, state: *state })
     });
-    Look { peers: Ok(peers.collect()), ..look() }
+    Snapshot { peers: Ok(peers.collect()), ..snapshot() }
 }
 
 // Requirement: L-13, O-13
@@ -192,10 +203,11 @@ fn a_peer_is_present_until_it_is_deregistered() {
         (PeerState::Deregistered, Node::Left, SETTLED),
     ];
     for (state, node, answer) in cases {
-        let look = peers(&[(G1, state)]);
-        let folded = fold(&it, &Book::default(), &look);
+        let snapshot = peers(&[(G1, state)]);
+        let folded = fold(&it, &NameLedger::default(), &snapshot);
         assert_eq!(folded.facts, Facts { node, ..NOTHING }, "{state:?}");
-        let sighting = Sighting { name: it.peer_name(G1), answer, by: "usher".into(), at: look.at };
+        let sighting =
+            Sighting { name: it.peer_name(G1), answer, by: "usher".into(), at: snapshot.at };
         assert_eq!(folded.sightings.last(), Some(&sighting), "{state:?}");
     }
 }
@@ -206,7 +218,7 @@ fn peers_of_other_generations_count_only_while_showing_out() {
     let converging = resource(|it| it.generation = G2);
     let replacing = resource(|it| {
         it.generation = G2;
-        it.tenure = Tenure::Leaving;
+        it.generation_state = GenerationState::Leaving;
     });
     let cases = [
         (vec![(G1, Registered)], Node::None, Node::Live),
@@ -218,8 +230,8 @@ fn peers_of_other_generations_count_only_while_showing_out() {
         (vec![(G1, Deregistered)], Node::None, Node::Left),
     ];
     for (states, while_converging, while_showing_out) in cases {
-        let look = peers(&states);
-        let node = |it| fold(it, &Book::default(), &look).facts.node;
+        let snapshot = peers(&states);
+        let node = |it| fold(it, &NameLedger::default(), &snapshot).facts.node;
         assert_eq!(node(&converging), while_converging, "converging: {states:?}");
         assert_eq!(node(&replacing), while_showing_out, "in teardown: {states:?}");
     }

@@ -7,28 +7,33 @@ use usher_kernel::{Row, Standing, Visibility};
 
 use super::*;
 use crate::broker::aggregate::Fields;
-use crate::broker::facts::Tenure;
+use crate::broker::facts::GenerationState;
 use crate::broker::fixture::{
-    G1, G2, NOTHING, NOW, START, foreign, gone, intended, leaving, look, object, part, resource,
-    seen, xr,
+    G1, G2, NOTHING, NOW, START, foreign, gone, intended, leaving, object, part, resource, seen,
+    snapshot, xr,
 };
-use crate::broker::look::{ComposedLook, Heard};
 use crate::broker::phase::Phase;
+use crate::broker::snapshot::{ComposedSnapshot, Reading};
 use crate::object::authority::Authority;
 
-fn bent(bend: impl FnOnce(&mut Look)) -> Look {
-    let mut look = look();
-    bend(&mut look);
-    look
+fn bent(bend: impl FnOnce(&mut Snapshot)) -> Snapshot {
+    let mut snapshot = snapshot();
+    bend(&mut snapshot);
+    snapshot
 }
 
-fn facts(resource: &Resource, rows: impl IntoIterator<Item = Row>, look: &Look) -> Facts {
-    fold(resource, &Book::new(rows), look).facts
+fn facts(resource: &Resource, rows: impl IntoIterator<Item = Row>, snapshot: &Snapshot) -> Facts {
+    fold(resource, &NameLedger::new(rows), snapshot).facts
 }
 
 /// The answers about the names of one kind, oldest generation first.
-fn answers(resource: &Resource, book: &Book, look: &Look, kind: &str) -> Vec<(Generation, Answer)> {
-    let sightings = fold(resource, book, look).sightings;
+fn answers(
+    resource: &Resource,
+    name_ledger: &NameLedger,
+    snapshot: &Snapshot,
+    kind: &str,
+) -> Vec<(Generation, Answer)> {
+    let sightings = fold(resource, name_ledger, snapshot).sightings;
     let wanted = sightings.into_iter().filter(|it| it.name.kind == kind);
     wanted.map(|it| (it.name.generation, it.answer)).collect()
 }
@@ -57,8 +62,8 @@ fn xr_kind() -> String {
 #[test]
 fn a_clear_look_at_nothing_says_so() {
     let it = resource(|_| ());
-    let book = Book::new(it.intended("usher", START));
-    let folded = fold(&it, &book, &look());
+    let name_ledger = NameLedger::new(it.intended("usher", START));
+    let folded = fold(&it, &name_ledger, &snapshot());
     assert_eq!(folded.facts, NOTHING);
     let sighting = |name, answer, by: &str| Sighting { name, answer, by: by.into(), at: NOW };
     let sightings = vec![
@@ -74,13 +79,16 @@ fn a_clear_look_at_nothing_says_so() {
 #[test]
 fn every_simple_answer_has_its_fact() {
     let it = resource(|_| ());
-    let guard = |guard: Heard<Guard>| bent(|look| look.protection = guard);
-    let gate = |gate: Heard<bool>| bent(|look| look.namespace_ready = gate);
+    let guard = |guard: Reading<Guard>| bent(|snapshot| snapshot.protection = guard);
+    let gate = |gate: Reading<bool>| bent(|snapshot| snapshot.namespace_ready = gate);
     let away = Visibility::Unreachable;
     let cases = [
         (gate(Ok(false)), Facts { gate: Gate::NotReady, ..NOTHING }),
         (gate(Err(Unreachable)), Facts { gate: Gate::Unknown, visibility: away, ..NOTHING }),
-        (bent(|look| look.config_ready = false), Facts { config: Config::Waiting, ..NOTHING }),
+        (
+            bent(|snapshot| snapshot.config_ready = false),
+            Facts { config: Config::Waiting, ..NOTHING },
+        ),
         (guard(Ok(Guard::Ours)), Facts { protection: Protection::Ours, ..NOTHING }),
         (guard(Ok(Guard::Somebody)), Facts { protection: Protection::Somebody, ..NOTHING }),
         (
@@ -88,28 +96,28 @@ fn every_simple_answer_has_its_fact() {
             Facts { protection: Protection::Unknown, visibility: away, ..NOTHING },
         ),
         (
-            bent(|look| look.rail_tripped = true),
+            bent(|snapshot| snapshot.rail_tripped = true),
             Facts { visibility: Visibility::RailTripped, ..NOTHING },
         ),
     ];
-    for (look, expected) in cases {
-        assert_eq!(facts(&it, [], &look), expected, "{look:?}");
+    for (snapshot, expected) in cases {
+        assert_eq!(facts(&it, [], &snapshot), expected, "{snapshot:?}");
     }
 }
 
 /// A look in which one part did not answer.
-fn blinded(part_of: &str, why: Unknown) -> Look {
-    bent(|look| match part_of {
-        "gate" => look.namespace_ready = Err(why),
-        "anchors" => look.anchors = Err(why),
-        "xr" => look.xr = Err(why),
-        "listing" => look.composed_listed = Err(why),
+fn blinded(part_of: &str, why: Unknown) -> Snapshot {
+    bent(|snapshot| match part_of {
+        "gate" => snapshot.namespace_ready = Err(why),
+        "anchors" => snapshot.anchors = Err(why),
+        "xr" => snapshot.xr = Err(why),
+        "listing" => snapshot.composed_listed = Err(why),
         "part" => {
-            let (name, heard) = (part("p", G1), Err(why));
-            look.composed.push(ComposedLook { name, heard, referred: true });
+            let (name, reading) = (part("p", G1), Err(why));
+            snapshot.composed.push(ComposedSnapshot { name, reading, referred: true });
         }
-        "peers" => look.peers = Err(why),
-        "protection" => look.protection = Err(why),
+        "peers" => snapshot.peers = Err(why),
+        "protection" => snapshot.protection = Err(why),
         other => panic!("no such part: {other}"),
     })
 }
@@ -150,15 +158,15 @@ fn a_missing_answer_changes_no_row() {
         seen(part("p", G1), "p"),
         seen(it.peer_name(G1), "n"),
     ];
-    let book = Book::new(rows);
-    let mut blind = bent(|look| {
-        look.anchors = Err(Unreachable);
-        look.xr = Err(Forbidden);
-        look.peers = Err(Unreachable);
+    let name_ledger = NameLedger::new(rows);
+    let mut blind = bent(|snapshot| {
+        snapshot.anchors = Err(Unreachable);
+        snapshot.xr = Err(Forbidden);
+        snapshot.peers = Err(Unreachable);
     });
-    let heard = Err(Unreachable);
-    blind.composed.push(ComposedLook { name: part("p", G1), heard, referred: false });
-    assert_eq!(book.absorb(&fold(&it, &book, &blind).sightings), vec![]);
+    let reading = Err(Unreachable);
+    blind.composed.push(ComposedSnapshot { name: part("p", G1), reading, referred: false });
+    assert_eq!(name_ledger.absorb(&fold(&it, &name_ledger, &blind).sightings), vec![]);
 }
 
 // Requirement: L-9, L-10, D-14
@@ -181,10 +189,20 @@ fn an_anchor_is_ours_by_its_labels_and_recorded_by_its_uid() {
         (seen(name.clone(), "b"), plain(), Anchor::Unrecorded, "another was recorded"),
         (seen(name.clone(), "a"), going.clone(), Anchor::Leaving, "on its way out"),
         (intent(), going, Anchor::Leaving, "on its way out, not recorded"),
-        (seen(name.clone(), "a"), other(|it| it.life = None), Anchor::Ours, "on record, stripped"),
-        (seen(name.clone(), "b"), other(|it| it.life = None), Anchor::Foreign, "another, stripped"),
-        (intent(), other(|it| it.life = None), Anchor::Foreign, "no life"),
-        (intent(), other(|it| it.life = Some("x".into())), Anchor::Foreign, "another life"),
+        (
+            seen(name.clone(), "a"),
+            other(|it| it.record_id = None),
+            Anchor::Ours,
+            "on record, stripped",
+        ),
+        (
+            seen(name.clone(), "b"),
+            other(|it| it.record_id = None),
+            Anchor::Foreign,
+            "another, stripped",
+        ),
+        (intent(), other(|it| it.record_id = None), Anchor::Foreign, "no life"),
+        (intent(), other(|it| it.record_id = Some("x".into())), Anchor::Foreign, "another life"),
         (intent(), other(|it| it.installation = None), Anchor::Foreign, "no installation"),
         (
             intent(),
@@ -194,8 +212,8 @@ fn an_anchor_is_ours_by_its_labels_and_recorded_by_its_uid() {
         ),
     ];
     for (row, anchor, expected, why) in cases {
-        let look = bent(|look| look.anchors = Ok(BTreeMap::from([(G1, anchor)])));
-        assert_eq!(facts(&it, [row], &look).anchor, expected, "{why}");
+        let snapshot = bent(|snapshot| snapshot.anchors = Ok(BTreeMap::from([(G1, anchor)])));
+        assert_eq!(facts(&it, [row], &snapshot).anchor, expected, "{why}");
     }
 }
 
@@ -203,13 +221,13 @@ fn an_anchor_is_ours_by_its_labels_and_recorded_by_its_uid() {
 #[test]
 fn while_converging_only_the_current_anchor_counts() {
     let rows = |it: &Resource| [seen(it.anchor_name(G1), "a1"), seen(it.anchor_name(G2), "a2")];
-    let old = bent(|look| look.anchors = Ok(BTreeMap::from([(G1, object("a1", None))])));
+    let old = bent(|snapshot| snapshot.anchors = Ok(BTreeMap::from([(G1, object("a1", None))])));
     let converging = second(|_| ());
     assert_eq!(facts(&converging, rows(&converging), &old).anchor, Anchor::Absent);
-    let replacing = second(|it| it.tenure = Tenure::Leaving);
+    let replacing = second(|it| it.generation_state = GenerationState::Leaving);
     assert_eq!(facts(&replacing, rows(&replacing), &old).anchor, Anchor::Ours, "every one counts");
-    let book = Book::new(rows(&converging));
-    let told = answers(&converging, &book, &old, ANCHOR);
+    let name_ledger = NameLedger::new(rows(&converging));
+    let told = answers(&converging, &name_ledger, &old, ANCHOR);
     assert_eq!(told, vec![(G1, present("a1", true)), (G2, OPEN)], "each one is recorded");
 }
 
@@ -251,7 +269,7 @@ fn an_xr_is_ours_by_labels_and_by_the_recorded_anchor_as_owner() {
     let mut going = plain(Condition::Ready);
     going.object.deleting = true;
     let mut unlabelled = plain(Condition::Ready);
-    unlabelled.object.life = None;
+    unlabelled.object.record_id = None;
     let mut unowned = plain(Condition::Ready);
     unowned.object.owner = None;
     let failed = Condition::Failed { message: String::new() };
@@ -284,39 +302,39 @@ fn an_xr_is_ours_by_labels_and_by_the_recorded_anchor_as_owner() {
         (intent(), xr("x", "p", Condition::Ready), Xr::Foreign, "owned by what is no anchor"),
     ];
     for (row, found, expected, why) in cases {
-        let look = bent(|look| look.xr = Ok(Some(found)));
+        let snapshot = bent(|snapshot| snapshot.xr = Ok(Some(found)));
         let rows = anchored([row, seen(part("p", G1), "p")]);
-        assert_eq!(facts(&it, rows, &look).xr, expected, "{why}");
+        assert_eq!(facts(&it, rows, &snapshot).xr, expected, "{why}");
     }
 }
 
 #[test]
 fn a_second_object_of_a_generation_counts_as_replaced_for_good() {
-    let it = resource(|it| it.tenure = Tenure::Live);
+    let it = resource(|it| it.generation_state = GenerationState::Live);
     let name = it.xr_name(G1);
     let second = Row { incarnation: 2, ..seen(name.clone(), "x") };
     let rows = anchored([gone(name, "y"), second]);
-    let look = bent(|look| look.xr = Ok(Some(xr("x", "a", Condition::Ready))));
-    assert_eq!(facts(&it, rows, &look).xr, Xr::Replaced);
+    let snapshot = bent(|snapshot| snapshot.xr = Ok(Some(xr("x", "a", Condition::Ready))));
+    assert_eq!(facts(&it, rows, &snapshot).xr, Xr::Replaced);
 }
 
 // Requirement: O-8
 #[test]
 fn behind_a_tripped_rail_nothing_on_record_is_taken_for_gone() {
-    let tripped = |change: fn(&mut Look)| {
-        bent(|look| {
-            look.rail_tripped = true;
-            change(look);
+    let tripped = |change: fn(&mut Snapshot)| {
+        bent(|snapshot| {
+            snapshot.rail_tripped = true;
+            change(snapshot);
         })
     };
     let blank = tripped(|_| ());
-    let another = tripped(|look| look.xr = Ok(Some(xr("y", "a", Condition::Ready))));
-    let it = resource(|it| it.tenure = Tenure::Live);
+    let another = tripped(|snapshot| snapshot.xr = Ok(Some(xr("y", "a", Condition::Ready))));
+    let it = resource(|it| it.generation_state = GenerationState::Live);
     let rows = || anchored([seen(it.xr_name(G1), "x")]);
-    for look in [&blank, &another] {
-        let seen = fold(&it, &Book::new(rows()), look);
+    for snapshot in [&blank, &another] {
+        let seen = fold(&it, &NameLedger::new(rows()), snapshot);
         assert_eq!((seen.facts.visibility, seen.facts.xr), (Visibility::RailTripped, Xr::Unknown));
-        let changed = Book::new(rows()).absorb(&seen.sightings);
+        let changed = NameLedger::new(rows()).absorb(&seen.sightings);
         assert!(changed.iter().all(|row| row.standing != Standing::Gone), "{changed:?}");
     }
     let fresh = resource(|_| ());
@@ -329,14 +347,14 @@ fn behind_a_tripped_rail_nothing_on_record_is_taken_for_gone() {
         (Visibility::RailTripped, Xr::Unknown),
         "nor what is leaving"
     );
-    let never = Book::new([intended(asked.xr_name(G1)), intended(asked.anchor_name(G1))]);
+    let never = NameLedger::new([intended(asked.xr_name(G1)), intended(asked.anchor_name(G1))]);
     let settled = never.absorb(&fold(&asked, &never, &blank).sightings);
     assert_eq!(settled, vec![], "and no name ends that was only intended");
 }
 
 #[test]
 fn a_standalone_resource_has_no_node_even_if_peers_are_unknown() {
-    let unheard = bent(|look| look.peers = Err(Unknown::Unreachable));
+    let unheard = bent(|snapshot| snapshot.peers = Err(Unknown::Unreachable));
     let it = resource(|it| it.pinned.role = MeshRole::Standalone);
     assert_eq!(facts(&it, vec![], &unheard).node, Node::None);
 }
@@ -352,20 +370,20 @@ fn an_xr_under_an_older_anchor_holds_the_name_and_while_showing_out_it_counts() 
             intended(it.xr_name(G2)),
         ]
     };
-    let late = bent(|look| look.xr = Ok(Some(xr("x1", "a1", Condition::Ready))));
+    let late = bent(|snapshot| snapshot.xr = Ok(Some(xr("x1", "a1", Condition::Ready))));
     let converging = second(|_| ());
     assert_eq!(facts(&converging, rows(&converging), &late).xr, Xr::Foreign, "it holds the name");
-    let book = Book::new(rows(&converging));
-    let told = answers(&converging, &book, &late, &xr_kind());
+    let name_ledger = NameLedger::new(rows(&converging));
+    let told = answers(&converging, &name_ledger, &late, &xr_kind());
     assert_eq!(told, vec![(G1, present("x1", true)), (G2, OPEN)], "it is the old one's");
-    let replacing = second(|it| it.tenure = Tenure::Leaving);
+    let replacing = second(|it| it.generation_state = GenerationState::Leaving);
     assert_eq!(facts(&replacing, rows(&replacing), &late).xr, Xr::Replaced, "it has to go");
-    let same = bent(|look| look.xr = Ok(Some(xr("x0", "a1", Condition::Ready))));
+    let same = bent(|snapshot| snapshot.xr = Ok(Some(xr("x0", "a1", Condition::Ready))));
     assert_eq!(facts(&replacing, rows(&replacing), &same).xr, Xr::Ready, "it has to go");
-    let current = bent(|look| look.xr = Ok(Some(xr("x2", "a2", Condition::Ready))));
+    let current = bent(|snapshot| snapshot.xr = Ok(Some(xr("x2", "a2", Condition::Ready))));
     for it in [&converging, &replacing] {
         assert_eq!(facts(it, rows(it), &current).xr, Xr::Ready, "the current one");
-        let told = answers(it, &Book::new(rows(it)), &current, &xr_kind());
+        let told = answers(it, &NameLedger::new(rows(it)), &current, &xr_kind());
         let absent = Answer::Absent { settled: it.is_tearing_down() };
         assert_eq!(told, vec![(G1, absent), (G2, present("x2", true))]);
     }
@@ -376,8 +394,8 @@ fn an_xr_under_an_older_anchor_holds_the_name_and_while_showing_out_it_counts() 
 fn a_foreign_xr_is_foreign_to_every_generation() {
     let it = second(|_| ());
     let rows = [gone(it.xr_name(G1), "x1"), foreign(it.xr_name(G2))];
-    let look = bent(|look| look.xr = Ok(Some(xr("y", "b", Condition::Ready))));
-    let told = answers(&it, &Book::new(rows), &look, &xr_kind());
+    let snapshot = bent(|snapshot| snapshot.xr = Ok(Some(xr("y", "b", Condition::Ready))));
+    let told = answers(&it, &NameLedger::new(rows), &snapshot, &xr_kind());
     assert_eq!(told, vec![(G1, present("y", false)), (G2, present("y", false))]);
 }
 
@@ -385,7 +403,7 @@ fn a_foreign_xr_is_foreign_to_every_generation() {
 #[test]
 fn an_unknown_xr_is_unknown_once() {
     let it = second(|_| ());
-    let told = answers(&it, &Book::default(), &blinded("xr", Forbidden), &xr_kind());
+    let told = answers(&it, &NameLedger::default(), &blinded("xr", Forbidden), &xr_kind());
     assert_eq!(told, vec![(G2, Answer::Unknown(Forbidden))]);
 }
 
@@ -395,11 +413,11 @@ fn in_a_replaced_world_only_recorded_uids_count() {
     let it = leaving(Phase::Deprovisioning);
     let unknown = || Answer::Unknown(ClusterReplaced);
     let rows = anchored([seen(it.xr_name(G1), "x"), seen(part("p", G1), "p")]);
-    let book = Book::new(rows.clone());
-    let composed = |heard| ComposedLook { name: part("p", G1), heard, referred: true };
-    let nothing = bent(|look| {
-        look.authority = Authority::Replaced;
-        look.composed = vec![composed(Ok(ComposedState::Absent))];
+    let name_ledger = NameLedger::new(rows.clone());
+    let composed = |reading| ComposedSnapshot { name: part("p", G1), reading, referred: true };
+    let nothing = bent(|snapshot| {
+        snapshot.authority = Authority::Replaced;
+        snapshot.composed = vec![composed(Ok(ComposedState::Absent))];
     });
     let blind = Facts {
         visibility: Visibility::ClusterReplaced,
@@ -408,27 +426,27 @@ fn in_a_replaced_world_only_recorded_uids_count() {
         composed: Composed::Unknown,
         ..NOTHING
     };
-    let folded = fold(&it, &book, &nothing);
+    let folded = fold(&it, &name_ledger, &nothing);
     assert_eq!(folded.facts, blind, "absence is unknown");
     assert!(folded.sightings.iter().all(|sighting| sighting.answer == unknown()));
     let with = |anchor: &str, uid: &str, child: &str| {
         let state = ComposedState::Present { uid: Uid::new(child), ours: true };
-        bent(|look| {
-            look.authority = Authority::Replaced;
-            look.anchors = Ok(BTreeMap::from([(G1, object(anchor, None))]));
-            look.xr = Ok(Some(xr(uid, "a", Condition::Ready)));
-            look.composed = vec![composed(Ok(state))];
+        bent(|snapshot| {
+            snapshot.authority = Authority::Replaced;
+            snapshot.anchors = Ok(BTreeMap::from([(G1, object(anchor, None))]));
+            snapshot.xr = Ok(Some(xr(uid, "a", Condition::Ready)));
+            snapshot.composed = vec![composed(Ok(state))];
         })
     };
     assert_eq!(facts(&it, rows.clone(), &with("b", "y", "q")), blind, "others are unknown");
     let recorded =
         Facts { anchor: Anchor::Ours, xr: Xr::Ready, composed: Composed::Present, ..blind };
     assert_eq!(facts(&it, rows, &with("a", "x", "p")), recorded, "what is on record counts");
-    let refused = bent(|look| {
-        look.authority = Authority::Replaced;
-        look.xr = Err(Forbidden);
+    let refused = bent(|snapshot| {
+        snapshot.authority = Authority::Replaced;
+        snapshot.xr = Err(Forbidden);
     });
-    let told = answers(&it, &book, &refused, &xr_kind());
+    let told = answers(&it, &name_ledger, &refused, &xr_kind());
     assert_eq!(told, vec![(G1, Answer::Unknown(Forbidden))], "the cause is kept");
 }
 
@@ -448,11 +466,11 @@ fn absence_settles_only_while_showing_out_and_quiet() {
         (asked(Some(later)), OPEN, "in teardown, a request of a worker may still arrive"),
         (asked(Some(NOW)), SETTLED, "in teardown, the grace is over"),
         (asked(None), SETTLED, "in teardown, no lease was held"),
-        (resource(|it| it.tenure = Tenure::Leaving), SETTLED, "being replaced"),
+        (resource(|it| it.generation_state = GenerationState::Leaving), SETTLED, "being replaced"),
     ];
     for (it, expected, why) in cases {
         for kind in [ANCHOR.to_owned(), xr_kind()] {
-            let told = answers(&it, &Book::default(), &look(), &kind);
+            let told = answers(&it, &NameLedger::default(), &snapshot(), &kind);
             assert_eq!(told, vec![(G1, expected.clone())], "{why}");
         }
     }
@@ -464,24 +482,28 @@ fn a_failure_is_told_in_its_own_words_up_to_a_bound() {
     let it = resource(|_| ());
     let failed = |message: String| {
         let found = xr("x", "a", Condition::Failed { message });
-        fold(&it, &Book::default(), &bent(|look| look.xr = Ok(Some(found)))).failure
+        fold(&it, &NameLedger::default(), &bent(|snapshot| snapshot.xr = Ok(Some(found)))).failure
     };
     assert_eq!(failed("no quota".into()), Some("no quota".into()));
     let long = "é".repeat(1_024);
     assert_eq!(failed(long.clone()), Some(long.clone()), "as long as the bound");
     assert_eq!(failed(format!("{long}!")), Some(long), "cut at the bound, in characters");
-    let ready = bent(|look| look.xr = Ok(Some(xr("x", "a", Condition::Ready))));
-    assert_eq!(fold(&it, &Book::default(), &ready).failure, None, "not failed");
-    assert_eq!(fold(&it, &Book::default(), &blinded("xr", Unreachable)).failure, None, "unknown");
+    let ready = bent(|snapshot| snapshot.xr = Ok(Some(xr("x", "a", Condition::Ready))));
+    assert_eq!(fold(&it, &NameLedger::default(), &ready).failure, None, "not failed");
+    assert_eq!(
+        fold(&it, &NameLedger::default(), &blinded("xr", Unreachable)).failure,
+        None,
+        "unknown"
+    );
 }
 
 #[test]
 fn a_snapshot_that_missed_an_answer_is_incomplete() {
     let it = resource(|_| ());
-    let blind = |look: &Look| fold(&it, &Book::default(), look).is_incomplete();
-    assert!(!blind(&look()));
-    assert!(blind(&bent(|look| look.xr = Err(Unreachable))));
-    assert!(blind(&bent(|look| look.anchors = Err(Forbidden))));
-    let older = bent(|look| look.authority = Authority::Replaced);
+    let blind = |snapshot: &Snapshot| fold(&it, &NameLedger::default(), snapshot).is_incomplete();
+    assert!(!blind(&snapshot()));
+    assert!(blind(&bent(|snapshot| snapshot.xr = Err(Unreachable))));
+    assert!(blind(&bent(|snapshot| snapshot.anchors = Err(Forbidden))));
+    let older = bent(|snapshot| snapshot.authority = Authority::Replaced);
     assert!(blind(&older), "an older list may hide what is not recorded");
 }

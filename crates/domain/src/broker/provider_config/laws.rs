@@ -2,14 +2,14 @@
 
 use proptest::prelude::*;
 use proptest::sample::select;
-use usher_kernel::{Book, Decision, Lifecycle, Record, Standing, Uid, Version};
+use usher_kernel::{Decision, Lifecycle, NameLedger, Record, Standing, Uid, Version};
 
 use super::*;
 use crate::broker::facts::Anchor;
 use crate::broker::fixture::{G1, G2, NOW, installation, uuid};
-use crate::broker::laws::{any_authority, any_book, any_heard, any_object, by_generation};
-use crate::broker::look;
+use crate::broker::laws::{any_authority, any_name_ledger, any_object, any_reading, by_generation};
 use crate::broker::render::anchor::is_anchor;
+use crate::broker::snapshot;
 use crate::object::authority::Authority;
 
 fn id() -> ProviderConfigId {
@@ -40,12 +40,16 @@ fn any_record() -> impl Strategy<Value = Record<ProviderConfig>> {
             let written = [state.config_name(it), state.external_secret_name(it)];
             written.into_iter().chain([state.anchor_name(it), state.secret_name(it)])
         });
-        let books = any_book(names.collect());
-        books.prop_map(move |book| Record { version: Version(1), state: state.clone(), book })
+        let books = any_name_ledger(names.collect());
+        books.prop_map(move |name_ledger| Record {
+            version: Version(1),
+            state: state.clone(),
+            name_ledger,
+        })
     })
 }
 
-fn any_look() -> impl Strategy<Value = Look> {
+fn any_snapshot() -> impl Strategy<Value = Snapshot> {
     let object = || any_object(id().to_string());
     let found = || {
         let found = (object(), any::<bool>(), select(vec!["r1", "r2"]));
@@ -54,16 +58,16 @@ fn any_look() -> impl Strategy<Value = Look> {
             drifted,
             revision: revision.to_owned(),
         });
-        any_heard(prop::option::of(found))
+        any_reading(prop::option::of(found))
     };
     (
         any_authority(),
         prop::bool::weighted(0.1),
-        any_heard(prop::bool::weighted(0.8)),
-        any_heard(by_generation(object())),
+        any_reading(prop::bool::weighted(0.8)),
+        any_reading(by_generation(object())),
         (found(), found(), found()),
     )
-        .prop_map(|(authority, rail_tripped, namespace_ready, anchors, found)| Look {
+        .prop_map(|(authority, rail_tripped, namespace_ready, anchors, found)| Snapshot {
             by: "cluster".to_owned(),
             at: NOW,
             authority,
@@ -77,37 +81,42 @@ fn any_look() -> impl Strategy<Value = Look> {
 }
 
 /// What a look heard of an object that is no anchor.
-fn heard<'a>(look: &'a Look, name: &Name) -> &'a look::Heard<Option<Found>> {
+fn reading<'a>(snapshot: &'a Snapshot, name: &Name) -> &'a snapshot::Reading<Option<Found>> {
     match name.kind.as_str() {
-        KIND_SECRET => &look.secret,
-        KIND_EXTERNAL_SECRET => &look.external_secret,
-        _ => &look.config,
+        KIND_SECRET => &snapshot.secret,
+        KIND_EXTERNAL_SECRET => &snapshot.external_secret,
+        _ => &snapshot.config,
     }
 }
 
 fn decide(
     record: &Record<ProviderConfig>,
-    look: &Look,
+    snapshot: &Snapshot,
 ) -> (ProviderConfig, Vec<Row>, Option<Verb>) {
-    let seen = fold(&record.state, &record.book, look);
-    assert_eq!(seen, fold(&record.state, &record.book, look), "the same look, the same facts");
-    let Decision { next, rows, effect, .. } = Life::default().decide(record, &seen, NOW);
+    let seen = fold(&record.state, &record.name_ledger, snapshot);
+    assert_eq!(
+        seen,
+        fold(&record.state, &record.name_ledger, snapshot),
+        "the same look, the same facts"
+    );
+    let Decision { next, rows, effect, .. } =
+        ProviderConfigReconciler::default().decide(record, &seen, NOW);
     (next, rows, effect)
 }
 
-fn is_seen(book: &Book, name: &Name, uid: &Uid) -> bool {
-    book.seen(name).is_some_and(|row| row.uid.as_ref() == Some(uid))
+fn is_seen(name_ledger: &NameLedger, name: &Name, uid: &Uid) -> bool {
+    name_ledger.seen(name).is_some_and(|row| row.uid.as_ref() == Some(uid))
 }
 
 proptest! {
     #[test]
-    fn no_name_is_gone_without_an_answer(record in any_record(), look in any_look()) {
-        let (_, rows, _) = decide(&record, &look);
+    fn no_name_is_gone_without_an_answer(record in any_record(), snapshot in any_snapshot()) {
+        let (_, rows, _) = decide(&record, &snapshot);
         for row in rows.iter().filter(|row| row.standing == Standing::Gone) {
-            let anchors = look.anchors.is_ok();
-            let heard =
-                if is_anchor(&row.name) { anchors } else { heard(&look, &row.name).is_ok() };
-            prop_assert!(heard && look.authority == Authority::Pinned, "{row:?}");
+            let anchors = snapshot.anchors.is_ok();
+            let reading =
+                if is_anchor(&row.name) { anchors } else { reading(&snapshot, &row.name).is_ok() };
+            prop_assert!(reading && snapshot.authority == Authority::Pinned, "{row:?}");
         }
     }
 
@@ -115,13 +124,13 @@ proptest! {
     #[test]
     fn only_what_is_seen_is_taken_away_and_only_while_leaving(
         record in any_record(),
-        look in any_look(),
+        snapshot in any_snapshot(),
     ) {
-        let (_, rows, verb) = decide(&record, &look);
-        let after = record.book.with(&rows);
+        let (_, rows, verb) = decide(&record, &snapshot);
+        let after = record.name_ledger.with(&rows);
         let taken = match &verb {
             Some(Verb::Delete { object, uid, revision }) => {
-                let found = heard(&look, object).clone().unwrap().unwrap();
+                let found = reading(&snapshot, object).clone().unwrap().unwrap();
                 prop_assert_eq!((uid, revision), (&found.object.uid, &found.revision));
                 Some((object, uid))
             }
@@ -130,18 +139,18 @@ proptest! {
         };
         if let Some((name, uid)) = taken {
             prop_assert!(is_seen(&after, name, uid), "{verb:?}");
-            let anchor = fold(&record.state, &record.book, &look).facts.anchor;
+            let anchor = fold(&record.state, &record.name_ledger, &snapshot).facts.anchor;
             let by_itself = is_anchor(name) && anchor == Anchor::Leaving;
             prop_assert!(record.state.is_tearing_down() || by_itself, "{verb:?}");
-            prop_assert_eq!(look.authority, Authority::Pinned);
+            prop_assert_eq!(snapshot.authority, Authority::Pinned);
         }
     }
 
     // Requirement: P-11
     #[test]
-    fn nothing_ends_before_all_is_quiet(record in any_record(), look in any_look()) {
+    fn nothing_ends_before_all_is_quiet(record in any_record(), snapshot in any_snapshot()) {
         let before = &record.state;
-        let (next, rows, verb) = decide(&record, &look);
+        let (next, rows, verb) = decide(&record, &snapshot);
         if before.is_tearing_down() && !before.is_quiet(NOW) {
             let kept = !matches!(verb, Some(Verb::DeleteAnchor { .. }));
             prop_assert!(kept && next.phase == before.phase, "{verb:?}");
@@ -153,10 +162,10 @@ proptest! {
     #[test]
     fn only_what_is_written_is_applied_and_what_was_never_seen_is_created(
         record in any_record(),
-        look in any_look(),
+        snapshot in any_snapshot(),
     ) {
-        let (_, rows, verb) = decide(&record, &look);
-        let after = record.book.with(&rows);
+        let (_, rows, verb) = decide(&record, &snapshot);
+        let after = record.name_ledger.with(&rows);
         if let Some(Verb::Apply { objects, anchor }) = verb {
             let it = &record.state;
             let generation = it.generation;
@@ -173,9 +182,9 @@ proptest! {
 
     // Requirement: P-5
     #[test]
-    fn a_decision_keeps_the_promises_of_the_row(record in any_record(), look in any_look()) {
+    fn a_decision_keeps_the_promises_of_the_row(record in any_record(), snapshot in any_snapshot()) {
         let before = &record.state;
-        let (next, rows, verb) = decide(&record, &look);
+        let (next, rows, verb) = decide(&record, &snapshot);
         let begun = next.generation != before.generation;
         let promised = ProviderConfig {
             phase: next.phase,
@@ -186,7 +195,7 @@ proptest! {
         prop_assert_eq!(&next, &promised, "nothing else moves");
         prop_assert!(!begun || (before.is_tearing_down() && before.users > 0 && verb.is_none()));
         prop_assert!(!before.is_tearing_down() || next.is_tearing_down() || begun, "sticky");
-        let settled = record.book.with(&rows).is_settled();
+        let settled = record.name_ledger.with(&rows).is_settled();
         prop_assert!(next.phase != Phase::Gone || before.phase == Phase::Gone || settled);
     }
 
@@ -195,13 +204,13 @@ proptest! {
     #[test]
     fn a_world_that_stands_still_is_on_record_after_two_looks(
         record in any_record(),
-        look in any_look(),
+        snapshot in any_snapshot(),
     ) {
-        let looked = |book: Book| {
-            let seen = fold(&record.state, &book, &look);
-            book.with(&book.absorb(&seen.sightings))
+        let looked = |name_ledger: NameLedger| {
+            let seen = fold(&record.state, &name_ledger, &snapshot);
+            name_ledger.with(&name_ledger.absorb(&seen.sightings))
         };
-        let after = looked(looked(record.book.clone()));
+        let after = looked(looked(record.name_ledger.clone()));
         prop_assert_eq!(looked(after.clone()), after);
     }
 }

@@ -17,16 +17,16 @@
 //! work: it is recorded when it is seen and goes with the rest.
 
 mod facts;
-mod life;
 mod observe;
 mod reason;
 mod reconcile;
+mod reconciler;
 
 pub use facts::{Facts, Object, Phase, RecordChange, RowFacts, Users, VerbKind, Verdict};
-pub use life::{Life, Verb};
-pub use observe::{Found, Look, Observed, fold};
+pub use observe::{Found, Observed, Snapshot, fold};
 pub use reason::Reason;
 pub use reconcile::rules;
+pub use reconciler::{ProviderConfigReconciler, Verb};
 
 use serde::{Deserialize, Serialize};
 use usher_kernel::{Generation, Name, Row, Timestamp};

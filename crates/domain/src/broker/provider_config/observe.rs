@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use usher_kernel::{Book, Generation, Name, Observation, Sighting, Timestamp, Visibility};
+use usher_kernel::{Generation, Name, NameLedger, Observation, Sighting, Timestamp, Visibility};
 
 use super::facts::{Facts, Object};
 use super::{KIND_EXTERNAL_SECRET, ProviderConfig};
 use crate::broker::facts::{Anchor, Gate};
-use crate::broker::look;
-use crate::broker::look::Heard;
+use crate::broker::snapshot;
+use crate::broker::snapshot::Reading;
 use crate::broker::witness::{Claim, Shared, Witness, worst_anchor};
 use crate::object::authority::Authority;
 
 /// Everything one look saw, unjudged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct Snapshot {
     /// Who answered.
     pub by: String,
     /// When.
@@ -24,22 +24,22 @@ pub struct Look {
     /// Whether too much vanished at once.
     pub rail_tripped: bool,
     /// The namespace's readiness.
-    pub namespace_ready: Heard<bool>,
+    pub namespace_ready: Reading<bool>,
     /// Every anchor under our names or with our label, by generation.
-    pub anchors: Heard<BTreeMap<Generation, look::Object>>,
+    pub anchors: Reading<BTreeMap<Generation, snapshot::Object>>,
     /// What stands under the ProviderConfig's name.
-    pub config: Heard<Option<Found>>,
+    pub config: Reading<Option<Found>>,
     /// What stands under the ExternalSecret's name.
-    pub external_secret: Heard<Option<Found>>,
+    pub external_secret: Reading<Option<Found>>,
     /// What stands under the Secret's name; it is not rendered, so it never drifts.
-    pub secret: Heard<Option<Found>>,
+    pub secret: Reading<Option<Found>>,
 }
 
 /// One of the objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// The object.
-    pub object: look::Object,
+    pub object: snapshot::Object,
     /// Whether it differs from what would be rendered.
     pub drifted: bool,
     /// The revision it was read at.
@@ -68,15 +68,22 @@ impl Observation for Observed {
 }
 
 /// Judges one look.
-pub fn fold(config: &ProviderConfig, book: &Book, look: &Look) -> Observed {
-    let held = look.rail_tripped;
-    let witness = Witness { book, authority: look.authority, held, by: &look.by, at: look.at };
-    let judge = Judge { config, look, witness };
+pub fn fold(config: &ProviderConfig, name_ledger: &NameLedger, snapshot: &Snapshot) -> Observed {
+    let held = snapshot.rail_tripped;
+    let witness = Witness {
+        name_ledger,
+        authority: snapshot.authority,
+        held,
+        by: &snapshot.by,
+        at: snapshot.at,
+    };
+    let judge = Judge { config, snapshot, witness };
     let (anchor, mut sightings) = judge.anchor();
     let [written, external_secret] = judge.written();
     // The ExternalSecret proves whose the Secret is, though it is recorded with this very commit.
-    let known = book.with(&book.absorb(&external_secret.sightings));
-    let secret = Judge { witness: Witness { book: &known, ..witness }, ..judge }.materialised();
+    let known = name_ledger.with(&name_ledger.absorb(&external_secret.sightings));
+    let secret =
+        Judge { witness: Witness { name_ledger: &known, ..witness }, ..judge }.materialised();
     let parts = [written, external_secret, secret];
     let object = together([parts[0].fact, parts[1].fact, parts[2].fact], config.is_tearing_down());
     let mut standing = Vec::new();
@@ -84,31 +91,31 @@ pub fn fold(config: &ProviderConfig, book: &Book, look: &Look) -> Observed {
         sightings.extend(part.sightings);
         standing.extend(part.standing);
     }
-    let gate = match look.namespace_ready {
+    let gate = match snapshot.namespace_ready {
         Ok(true) => Gate::Ready,
         Ok(false) => Gate::NotReady,
         Err(_) => Gate::Unknown,
     };
-    let facts = Facts { visibility: visibility(look, held), gate, anchor, object };
+    let facts = Facts { visibility: visibility(snapshot, held), gate, anchor, object };
     Observed { facts, sightings, standing }
 }
 
-fn visibility(look: &Look, held: bool) -> Visibility {
+fn visibility(snapshot: &Snapshot, held: bool) -> Visibility {
     let unknowns = [
-        look.namespace_ready.as_ref().err(),
-        look.anchors.as_ref().err(),
-        look.config.as_ref().err(),
-        look.external_secret.as_ref().err(),
-        look.secret.as_ref().err(),
+        snapshot.namespace_ready.as_ref().err(),
+        snapshot.anchors.as_ref().err(),
+        snapshot.config.as_ref().err(),
+        snapshot.external_secret.as_ref().err(),
+        snapshot.secret.as_ref().err(),
     ];
     let worst = unknowns.into_iter().flatten().max().copied();
-    Visibility::judge(look.authority == Authority::Replaced, held, worst)
+    Visibility::judge(snapshot.authority == Authority::Replaced, held, worst)
 }
 
 #[derive(Clone, Copy)]
 struct Judge<'a> {
     config: &'a ProviderConfig,
-    look: &'a Look,
+    snapshot: &'a Snapshot,
     witness: Witness<'a>,
 }
 
@@ -122,11 +129,11 @@ struct Part {
 impl Judge<'_> {
     /// Whether absence of a name that we alone create counts as its end.
     fn settled(&self) -> bool {
-        let quiet = self.config.is_quiet(self.look.at);
+        let quiet = self.config.is_quiet(self.snapshot.at);
         self.config.is_tearing_down() && quiet && !self.witness.held
     }
 
-    fn carries_our_labels(&self, object: &look::Object) -> bool {
+    fn carries_our_labels(&self, object: &snapshot::Object) -> bool {
         object.is_labelled(self.config.installation, &self.config.id.to_string())
     }
 
@@ -137,12 +144,12 @@ impl Judge<'_> {
     /// During teardown, any anchor that still stands counts before one that does not.
     fn anchor(&self) -> (Anchor, Vec<Sighting>) {
         let judged = self.generations().map(|generation| {
-            let heard = match &self.look.anchors {
+            let reading = match &self.snapshot.anchors {
                 Err(why) => Err(*why),
                 Ok(anchors) => Ok(anchors.get(&generation)),
             };
             let name = self.config.anchor_name(generation);
-            self.witness.anchor(name, heard, self.settled(), |it| self.carries_our_labels(it))
+            self.witness.anchor(name, reading, self.settled(), |it| self.carries_our_labels(it))
         });
         let (facts, sightings): (Vec<Anchor>, Vec<Sighting>) = judged.unzip();
         let anchor = if self.config.is_tearing_down() {
@@ -155,23 +162,23 @@ impl Judge<'_> {
 
     /// The ProviderConfig and the ExternalSecret: ours by our labels and a recorded anchor.
     fn written(&self) -> [Part; 2] {
-        let owning = |names: &[Name], it: &look::Object| {
+        let owning = |names: &[Name], it: &snapshot::Object| {
             self.witness.owning(names, it, self.carries_our_labels(it))
         };
         let config = self.names(|it| self.config.config_name(it));
         let external_secret = self.names(|it| self.config.external_secret_name(it));
         [
-            self.part(config, &self.look.config, owning),
-            self.part(external_secret, &self.look.external_secret, owning),
+            self.part(config, &self.snapshot.config, owning),
+            self.part(external_secret, &self.snapshot.external_secret, owning),
         ]
     }
 
     /// The Secret: ours by a recorded ExternalSecret as its owner, whatever its labels.
     fn materialised(&self) -> Part {
-        let owning = |names: &[Name], it: &look::Object| {
+        let owning = |names: &[Name], it: &snapshot::Object| {
             self.witness.owned_by(names, it, |name| name.kind == KIND_EXTERNAL_SECRET)
         };
-        self.part(self.names(|it| self.config.secret_name(it)), &self.look.secret, owning)
+        self.part(self.names(|it| self.config.secret_name(it)), &self.snapshot.secret, owning)
     }
 
     fn names(&self, name: impl Fn(Generation) -> Name) -> Vec<Name> {
@@ -181,13 +188,13 @@ impl Judge<'_> {
     fn part(
         &self,
         names: Vec<Name>,
-        heard: &Heard<Option<Found>>,
-        owning: impl Fn(&[Name], &look::Object) -> Option<Generation>,
+        reading: &Reading<Option<Found>>,
+        owning: impl Fn(&[Name], &snapshot::Object) -> Option<Generation>,
     ) -> Part {
         let (showing_out, settled) = (self.config.is_tearing_down(), self.settled());
-        let found = heard.as_ref().map(Option::as_ref).map_err(|why| *why);
-        let heard = found.map(|it| it.map(|it| &it.object));
-        let shared = Shared { names, heard, settled, showing_out };
+        let found = reading.as_ref().map(Option::as_ref).map_err(|why| *why);
+        let reading = found.map(|it| it.map(|it| &it.object));
+        let shared = Shared { names, reading, settled, showing_out };
         let (claim, sightings) = self.witness.claim(shared, owning);
         let (fact, standing) = match (claim, found) {
             (Claim::Unknown, _) | (Claim::Ours(_), Ok(None) | Err(_)) => (Object::Unknown, None),

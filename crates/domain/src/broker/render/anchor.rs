@@ -10,12 +10,12 @@ use crate::object::name;
 
 /// The life an object belongs to, as written on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Life {
+pub struct OwnerLabels {
     id: Uuid,
     installation: InstallationId,
 }
 
-impl Life {
+impl OwnerLabels {
     /// The life of a resource.
     pub const fn of_resource(id: ResourceId, installation: InstallationId) -> Self {
         Self { id: *id.as_uuid(), installation }
@@ -49,13 +49,13 @@ pub fn is_anchor(name: &Name) -> bool {
 }
 
 /// The anchor of one generation; `namespace` counts for a namespaced one only.
-pub fn anchor(life: Life, name: &str, scope: Scope, namespace: &str) -> Manifest {
+pub fn anchor(labels: OwnerLabels, name: &str, scope: Scope, namespace: &str) -> Manifest {
     let bare = Manifest::new(name::ANCHOR_API_VERSION, kind(scope), name).with(
         "metadata",
         "finalizers",
         json!([name::FINALIZER_ANCHOR]),
     );
-    placed(life.mark(bare), scope, namespace)
+    placed(labels.mark(bare), scope, namespace)
 }
 
 /// The reference by which an object belongs to its anchor.
@@ -83,8 +83,9 @@ mod tests {
     #[test]
     fn an_anchor_lives_where_its_objects_live() {
         let installation = InstallationId::from_uuid(Uuid::from_u128(2));
-        let life = Life::of_resource(ResourceId::from_uuid(Uuid::from_u128(1)), installation);
-        let near = anchor(life, "pr-1-g1", Scope::Namespaced, "ns");
+        let labels =
+            OwnerLabels::of_resource(ResourceId::from_uuid(Uuid::from_u128(1)), installation);
+        let near = anchor(labels, "pr-1-g1", Scope::Namespaced, "ns");
         assert_eq!(near.kind(), "Anchor");
         assert_eq!(near.namespace(), Some("ns"));
         let bytes = concat!(
@@ -94,7 +95,7 @@ mod tests {
             r#""usher.dev/resource-id":"00000000-0000-0000-0000-000000000001"},"#,
             r#""name":"pr-1-g1"}}"#
         );
-        let wide = anchor(life, "pr-1-g1", Scope::Cluster, "ns");
+        let wide = anchor(labels, "pr-1-g1", Scope::Cluster, "ns");
         assert_eq!(String::from_utf8(wide.canonical_bytes()).unwrap(), bytes);
     }
 
@@ -102,8 +103,8 @@ mod tests {
     fn a_provider_config_has_its_own_life() {
         let installation = InstallationId::from_uuid(Uuid::from_u128(2));
         let config = ProviderConfigId::from_uuid(Uuid::from_u128(3));
-        let marked =
-            Life::of_provider_config(config, installation).mark(Manifest::new("v1", "K", "n"));
+        let marked = OwnerLabels::of_provider_config(config, installation)
+            .mark(Manifest::new("v1", "K", "n"));
         let labels = &marked.as_value()["metadata"]["labels"];
         assert_eq!(labels["usher.dev/resource-id"], "00000000-0000-0000-0000-000000000003");
     }

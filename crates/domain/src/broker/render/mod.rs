@@ -17,7 +17,7 @@ pub mod tags;
 pub mod xr;
 
 pub use agent::{Agent, AgentImage, ApiUrl};
-pub use anchor::Life;
+pub use anchor::OwnerLabels;
 pub use daemon_set::TokenDelivery;
 pub use inject::inject;
 pub use provider_config::{ProviderConfig, external_secret, provider_config};

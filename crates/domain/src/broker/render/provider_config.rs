@@ -5,7 +5,7 @@
 use serde_json::{Map, Value, json};
 use usher_kernel::{Generation, Uid};
 
-use super::anchor::{self, Life};
+use super::anchor::{self, OwnerLabels};
 use crate::object::id::ProviderConfigId;
 use crate::object::kv::{KvCoordinates, SECRET_KEY};
 use crate::object::manifest::Manifest;
@@ -20,7 +20,7 @@ pub struct ProviderConfig<'a> {
     /// Its generation.
     pub generation: Generation,
     /// The owner written on the objects.
-    pub life: Life,
+    pub labels: OwnerLabels,
     /// Whose it is.
     pub provider: Provider,
     /// The project's namespace, where the Secret lives in any case.
@@ -79,7 +79,7 @@ pub fn external_secret(it: &ProviderConfig<'_>, store: &str, seen: Option<&Uid>)
 fn belonging(it: &ProviderConfig<'_>, manifest: Manifest, seen: Option<&Uid>) -> Manifest {
     let name = name::provider_config_anchor(it.id, it.generation);
     let owner = anchor::owner(name, it.provider.config_type().scope, it.anchor);
-    let manifest = it.life.mark(manifest).owned_by(&owner);
+    let manifest = it.labels.mark(manifest).owned_by(&owner);
     match seen {
         Some(uid) => manifest.for_uid(uid),
         None => manifest,

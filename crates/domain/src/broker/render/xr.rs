@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use usher_kernel::{Generation, Uid};
 
-use super::anchor::{self, Life};
+use super::anchor::{self, OwnerLabels};
 use crate::blueprint::{CompositeType, ParameterValues};
 use crate::object::id::ResourceId;
 use crate::object::manifest::Manifest;
@@ -19,7 +19,7 @@ pub struct Xr<'a> {
     /// Its generation.
     pub generation: Generation,
     /// The owner written on the object.
-    pub life: Life,
+    pub labels: OwnerLabels,
     /// The pinned composite type.
     pub composite: &'a CompositeType,
     /// The project's namespace; counts for a namespaced type only.
@@ -40,7 +40,7 @@ pub fn xr(it: &Xr<'_>) -> Manifest {
     let owner = anchor::owner(name::anchor(it.resource, it.generation), scope, it.anchor);
     let bare =
         Manifest::new(&it.composite.api_version(), it.composite.kind(), &name::xr(it.resource));
-    let mut manifest = anchor::placed(it.life.mark(bare), scope, it.namespace)
+    let mut manifest = anchor::placed(it.labels.mark(bare), scope, it.namespace)
         .owned_by(&owner)
         .with("spec", "parameters", Value::Object(it.parameters.to_map()));
     if let Some(uid) = it.seen {

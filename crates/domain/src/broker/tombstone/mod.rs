@@ -8,15 +8,17 @@ mod reason;
 use std::convert::Infallible;
 use std::time::Duration;
 
-use usher_kernel::{Book, Reconciled, Reconciler, Record, Requeue, Timers, Timestamp, Visibility};
+use usher_kernel::{
+    NameLedger, Reconciled, Reconciler, Record, Requeue, Timers, Timestamp, Visibility,
+};
 
 use super::aggregate::Resource;
 use super::effect::Effect;
 use super::event::Outcome;
 use super::facts::{Anchor, Composed, Facts, Protection, Xr};
-use super::life::address;
 use super::observe::Observed;
 use super::phase::Phase;
+use super::reconciler::address;
 use super::verdict::EffectKind;
 
 pub use reason::Reason;
@@ -53,7 +55,7 @@ impl Reconciler for Tombstone {
     fn reconcile(
         &self,
         record: &Record<Resource>,
-        _: &Book,
+        _: &NameLedger,
         seen: &Observed,
         _: Timestamp,
     ) -> Reconciled<Self> {
@@ -67,10 +69,10 @@ impl Reconciler for Tombstone {
         &self,
         kind: EffectKind,
         record: &Record<Resource>,
-        (_, book): (&Resource, &Book),
+        (_, name_ledger): (&Resource, &NameLedger),
         _: &Observed,
     ) -> Option<Effect> {
-        address(kind, &record.state, book)
+        address(kind, &record.state, name_ledger)
     }
 
     fn event(
@@ -93,7 +95,7 @@ impl Tombstone {
     /// still on record as standing. What was abandoned is ignored.
     pub fn is_over(&self, record: &Record<Resource>, now: Timestamp) -> bool {
         let kept = now.since(record.state.fields().phase_since) >= self.keep;
-        record.state.phase() == Phase::Deleted && kept && record.book.is_settled()
+        record.state.phase() == Phase::Deleted && kept && record.name_ledger.is_settled()
     }
 }
 

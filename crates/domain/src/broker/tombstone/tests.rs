@@ -3,7 +3,7 @@
 use usher_kernel::{Answer, Decision, Lifecycle, Row, Sighting, Uid, Wake};
 
 use super::*;
-use crate::broker::facts::Tenure;
+use crate::broker::facts::GenerationState;
 use crate::broker::fixture::{G1, NOTHING, NOW, START, gone, intended, record, resource, seen};
 use crate::broker::phase::Phase;
 
@@ -13,7 +13,7 @@ type Parts = (Resource, Vec<Row>, Option<Effect>, Wake, Reason);
 fn deleted() -> Resource {
     resource(|it| {
         it.phase = Phase::Deleted;
-        it.tenure = Tenure::Live;
+        it.generation_state = GenerationState::Live;
         it.deletion_requested_at = Some(START);
         it.outcome = Some(Outcome::Removed);
     })
@@ -51,7 +51,7 @@ fn what_came_back_is_recorded_and_taken_away() {
     let sighting = Sighting { name: name.clone(), answer, by: "cluster".into(), at: NOW };
     let facts = Facts { xr: Xr::Converging, ..NOTHING };
     let observed = Observed { facts, sightings: vec![sighting], failure: None };
-    let recorded = usher_kernel::Book::new(rows.clone()).absorb(&observed.sightings);
+    let recorded = usher_kernel::NameLedger::new(rows.clone()).absorb(&observed.sightings);
     assert_eq!(recorded.len(), 1);
     let effect = Effect::DeleteSubstrate { xr: name, uid: Uid::new("y") };
     let expected = (deleted(), recorded, Some(effect), soon(), Reason::RemovingSubstrate);

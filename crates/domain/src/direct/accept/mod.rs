@@ -7,9 +7,9 @@ use usher_kernel::{Generation, Timestamp, Uid};
 
 use super::aggregate::{Fields, History, ObjectKey, Resource};
 use super::event::Event;
-use super::look::Object;
 use super::phase::Phase;
 use super::refusal::Refusal;
+use super::snapshot::Object;
 use crate::object::id::InstallationId;
 use crate::object::name::{ANNOTATION_DELETION_POLICY, ANNOTATION_IDENTITY, FINALIZER_DIRECT};
 

@@ -1,7 +1,7 @@
 //! The direct resource: one row, two constructors, one validation path.
 
 use serde::{Deserialize, Serialize};
-use usher_kernel::{Book, Generation, Name, Row, Standing, Timestamp, Uid};
+use usher_kernel::{Generation, Name, NameLedger, Row, Standing, Timestamp, Uid};
 
 use super::facts::{Asked, Ended as EndedFact, Identity, Quiet, RowFacts};
 use super::identity::Identified;
@@ -132,16 +132,17 @@ impl Resource {
 
     /// How it ended, with what that rests on: its orphan record, or a name in its ledger that is
     /// gone, or a ledger that never sent anything. An outcome without that is no end.
-    pub fn ended(&self, book: &Book) -> Option<Ended> {
+    pub fn ended(&self, name_ledger: &NameLedger) -> Option<Ended> {
         let outcome = self.fields.outcome?;
         if let Some(record) = &self.fields.orphan {
             return Some(Ended::recorded(record));
         }
         let sent_nothing = || {
-            let proof = ProvenAbsent::never_sent(self.is_witnessed(), book.rows());
+            let proof = ProvenAbsent::never_sent(self.is_witnessed(), name_ledger.rows());
             proof.filter(|_| outcome == Outcome::AlreadyAbsent)
         };
-        let proof = book.rows().iter().find_map(ProvenAbsent::on_record).or_else(sent_nothing)?;
+        let proof =
+            name_ledger.rows().iter().find_map(ProvenAbsent::on_record).or_else(sent_nothing)?;
         Some(Ended::absent(proof, outcome == Outcome::Deleted))
     }
 
@@ -171,8 +172,8 @@ impl Resource {
     }
 
     /// The newest row of the current name.
-    pub fn current<'a>(&self, book: &'a Book) -> Option<&'a Row> {
-        book.latest(&self.name_of(self.identity()?))
+    pub fn current<'a>(&self, name_ledger: &'a NameLedger) -> Option<&'a Row> {
+        name_ledger.latest(&self.name_of(self.identity()?))
     }
 
     /// The mark that the current attempt puts on what it creates.
@@ -191,8 +192,8 @@ impl Resource {
     }
 
     /// The record of the current name, as the object shall carry it.
-    pub fn recorded(&self, book: &Book) -> Option<Recorded> {
-        let row = self.current(book)?;
+    pub fn recorded(&self, name_ledger: &NameLedger) -> Option<Recorded> {
+        let row = self.current(name_ledger)?;
         let standing = match row.standing {
             Standing::Intended => recorded::Standing::Intended { request: self.mark().request },
             Standing::Seen => recorded::Standing::Seen { uid: row.uid.clone()? },
@@ -203,9 +204,14 @@ impl Resource {
     }
 
     /// The facts of the row. `unrecorded` is what the identity is where the ledger names none.
-    pub fn facts(&self, book: &Book, unrecorded: Identity, now: Timestamp) -> RowFacts {
+    pub fn facts(
+        &self,
+        name_ledger: &NameLedger,
+        unrecorded: Identity,
+        now: Timestamp,
+    ) -> RowFacts {
         let Fields { phase, asked_at, watch_until, .. } = &self.fields;
-        let identity = match self.current(book).map(|row| row.standing) {
+        let identity = match self.current(name_ledger).map(|row| row.standing) {
             None => unrecorded,
             Some(Standing::Intended) => Identity::Intended,
             Some(Standing::Seen) => Identity::Seen,

@@ -21,7 +21,7 @@ fn with_identity() -> Resource {
 
 fn orphan(outcome: Outcome) -> OrphanRecord {
     let whose = (&fields().object, binding(), "kind");
-    OrphanRecord::new(whose, outcome, &Book::default(), Evidence::default(), NOW)
+    OrphanRecord::new(whose, outcome, &NameLedger::default(), Evidence::default(), NOW)
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn an_end_by_absence_rests_on_the_ledger() {
             it.outcome = Some(outcome);
             it.history = history;
         });
-        it.ended(&Book::new(rows)).map(|it| it.outcome())
+        it.ended(&NameLedger::new(rows)).map(|it| it.outcome())
     };
     let (deleted, absent) = (Outcome::Deleted, Outcome::AlreadyAbsent);
     let cases = [
@@ -105,25 +105,25 @@ fn a_mark_is_ours_by_object_installation_and_a_request_that_was_sent() {
 #[test]
 fn the_record_follows_the_row_of_the_current_name() {
     let it = with_identity();
-    let kept = |row: Row| it.recorded(&Book::new([row])).map(|it| it.standing().clone());
+    let kept = |row: Row| it.recorded(&NameLedger::new([row])).map(|it| it.standing().clone());
     let request = RequestId::of(&binding(), 1);
     assert_eq!(kept(intended(name())), Some(recorded::Standing::Intended { request }));
     let uid = Uid::new("c");
     assert_eq!(kept(seen(name(), "c")), Some(recorded::Standing::Seen { uid }));
     assert_eq!(kept(gone(name(), "c")), Some(recorded::Standing::Gone));
     assert_eq!(kept(foreign(name())), None);
-    assert_eq!(resource(|_| ()).recorded(&Book::new([intended(name())])), None);
+    assert_eq!(resource(|_| ()).recorded(&NameLedger::new([intended(name())])), None);
     let next = resource(|it| {
         it.identity = Some(identified("a"));
         it.generation = Generation(2);
     });
-    assert_eq!(next.current(&Book::new([gone(name(), "c")])), None, "of another generation");
+    assert_eq!(next.current(&NameLedger::new([gone(name(), "c")])), None, "of another generation");
 }
 
 #[test]
 fn every_standing_has_its_fact() {
     let it = with_identity();
-    let identity = |rows: Vec<Row>| it.facts(&Book::new(rows), Fact::Lost, NOW).identity;
+    let identity = |rows: Vec<Row>| it.facts(&NameLedger::new(rows), Fact::Lost, NOW).identity;
     let abandoned = Row { standing: Standing::Abandoned, ..seen(name(), "c") };
     assert_eq!(identity(vec![]), Fact::Lost);
     assert_eq!(identity(vec![intended(name())]), Fact::Intended);
@@ -135,7 +135,7 @@ fn every_standing_has_its_fact() {
 
 #[test]
 fn quiet_is_the_end_of_the_quiet_time_and_after_the_end_that_of_the_watch() {
-    let quiet = |it: &Resource, now| it.facts(&Book::default(), Fact::None, now).quiet;
+    let quiet = |it: &Resource, now| it.facts(&NameLedger::default(), Fact::None, now).quiet;
     let it = leaving(|it| it.quiet_until = Some(NOW));
     let before = Timestamp::from_micros(NOW.as_micros() - 1);
     assert_eq!((quiet(&it, before), quiet(&it, NOW)), (Quiet::No, Quiet::Yes));
@@ -212,7 +212,7 @@ fn an_end_is_kept_with_what_it_rests_on() {
         turned,
         NOW,
     );
-    assert_eq!(next.ended(&Book::default()).unwrap().outcome(), Outcome::OrphanReleased);
+    assert_eq!(next.ended(&NameLedger::default()).unwrap().outcome(), Outcome::OrphanReleased);
     assert_eq!(next.fields().orphan, Some(record));
     assert!(Resource::hydrate(next.fields().clone()).is_ok());
 }

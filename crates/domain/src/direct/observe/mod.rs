@@ -1,6 +1,6 @@
 //! From raw answers to facts and sightings: every judgement of ownership and trust in one place.
 //!
-//! An adapter fills a [`Look`] and calls [`fold`]; it judges nothing itself.
+//! An adapter fills a [`Snapshot`] and calls [`fold`]; it judges nothing itself.
 //!
 //! **Invariants**
 //! - Unknown is not absent: a refusal, a throttle, a failure and a lagging replica change no row.
@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 use usher_kernel::{
-    Answer, Book, Evidence as Proof, Observation, Record, Row, Sighting, Standing, Timestamp,
+    Answer, Evidence as Proof, NameLedger, Observation, Record, Row, Sighting, Standing, Timestamp,
     Unknown, Visibility,
 };
 
@@ -23,12 +23,12 @@ use super::facts::{
 };
 use super::identity::Identified;
 use super::ladder::Stamped;
-use super::look::{self, Asked, Container, Found, Look, Silence};
 use super::operation::{Progress, counted};
 use super::orphan::Evidence;
 use super::policy::{self, Policy};
 use super::recorded::Unbound;
 use super::reference::Unresolved;
+use super::snapshot::{self, Asked, Container, Found, ReadError, Snapshot};
 use crate::object::authority::Authority;
 use crate::object::name::FINALIZER_DIRECT;
 
@@ -62,10 +62,10 @@ pub struct Observed {
 impl Observed {
     /// The facts of the row as this look leaves it.
     pub fn row(&self, record: &Record<Resource>, now: Timestamp) -> RowFacts {
-        let (book, _) = self.absorbed(&record.book);
+        let (name_ledger, _) = self.absorbed(&record.name_ledger);
         let resource = record.state.identified(self.found.clone());
-        let facts = resource.facts(&book, self.unrecorded, now);
-        let found = record.book.rows().is_empty() && !book.rows().is_empty();
+        let facts = resource.facts(&name_ledger, self.unrecorded, now);
+        let found = record.name_ledger.rows().is_empty() && !name_ledger.rows().is_empty();
         let identity = if found { Identity::Found } else { facts.identity };
         RowFacts { identity, ..facts }
     }
@@ -81,32 +81,33 @@ impl Observation for Observed {
     }
 
     /// With the rows that this snapshot takes over from the stamp.
-    fn absorbed(&self, book: &Book) -> (Book, Vec<Row>) {
-        let before = book.with(&self.adopted);
+    fn absorbed(&self, name_ledger: &NameLedger) -> (NameLedger, Vec<Row>) {
+        let before = name_ledger.with(&self.adopted);
         let seen = before.absorb(&self.sightings);
         let mut rows = self.adopted.clone();
         rows.retain(|it| !seen.iter().any(|new| new.name == it.name));
         rows.extend(seen);
-        (book.with(&rows), rows)
+        (name_ledger.with(&rows), rows)
     }
 }
 
 /// Judges one look.
-pub fn fold(resource: &Resource, book: &Book, look: &Look) -> Observed {
-    let object = look.object.as_ref().ok().and_then(Option::as_ref);
-    let stamp = if book.rows().is_empty() {
-        Stamped::read(resource, object, &look.credential)
+pub fn fold(resource: &Resource, name_ledger: &NameLedger, snapshot: &Snapshot) -> Observed {
+    let object = snapshot.object.as_ref().ok().and_then(Option::as_ref);
+    let stamp = if name_ledger.rows().is_empty() {
+        Stamped::read(resource, object, &snapshot.credential)
     } else {
         Stamped::Nothing
     };
     let unrecorded = stamp.unrecorded(resource);
     let on_record = resource.identity().cloned();
-    let mut judge = Judge { resource, book: book.clone(), look, on_record, unrecorded };
+    let mut judge =
+        Judge { resource, name_ledger: name_ledger.clone(), snapshot, on_record, unrecorded };
     let (search, searched) = judge.search();
     // Our mark is proof and a stamp is none: that counts only where nothing carries the mark.
     let stamp = if search == Search::None { stamp } else { Stamped::Nothing };
-    let adopted: Vec<Row> = stamp.row(resource, look).into_iter().collect();
-    judge.book = book.with(&adopted);
+    let adopted: Vec<Row> = stamp.row(resource, snapshot).into_iter().collect();
+    judge.name_ledger = name_ledger.with(&adopted);
     let marked = searched.as_ref().and_then(|it| Identified::of(&it.name));
     judge.on_record = judge.on_record.or(marked).or_else(|| stamp.identified());
     let operation = judge.operation();
@@ -130,12 +131,12 @@ pub fn fold(resource: &Resource, book: &Book, look: &Look) -> Observed {
         found,
         spec: judge.spec(),
         etag: judge.standing().and_then(|it| it.etag.clone()),
-        operation: look.operations.iter().flatten().next().map(|it| it.name.clone()),
+        operation: snapshot.operations.iter().flatten().next().map(|it| it.name.clone()),
         retry_after: judge.retry_after(),
-        heard_until: look.heard_until,
+        heard_until: snapshot.heard_until,
         evidence: judge.evidence(),
     };
-    seen.facts.stamp = judge.stamp(&seen, book);
+    seen.facts.stamp = judge.stamp(&seen, name_ledger);
     seen
 }
 
@@ -149,10 +150,10 @@ impl Stamped {
 
     /// A name that is perhaps used, whatever else the stamp says: that something was seen there and
     /// is ours, or is gone, only the cloud can tell.
-    fn row(&self, resource: &Resource, look: &Look) -> Option<Row> {
+    fn row(&self, resource: &Resource, snapshot: &Snapshot) -> Option<Row> {
         let name = resource.name_of(&self.identified()?);
-        let evidence = Proof::new("stamp", "taken over from the object", look.at);
-        Some(Row { evidence, ..Row::intended(name, "stamp", look.at) })
+        let evidence = Proof::new("stamp", "taken over from the object", snapshot.at);
+        Some(Row { evidence, ..Row::intended(name, "stamp", snapshot.at) })
     }
 
     fn unrecorded(&self, resource: &Resource) -> Identity {
@@ -168,8 +169,8 @@ impl Stamped {
 struct Judge<'a> {
     resource: &'a Resource,
     /// The ledger, with what is taken over from the stamp.
-    book: Book,
-    look: &'a Look,
+    name_ledger: NameLedger,
+    snapshot: &'a Snapshot,
     /// The identity on record, here or on the object, or found by our mark.
     on_record: Option<Identified>,
     /// What the identity is where the ledger names none.
@@ -178,8 +179,8 @@ struct Judge<'a> {
 
 impl Judge<'_> {
     fn object(&self) -> Object {
-        let look = self.look;
-        match (&look.object, self.own_object()) {
+        let snapshot = self.snapshot;
+        match (&snapshot.object, self.own_object()) {
             (Err(_), _) => Object::Unknown,
             (Ok(_), Some(it)) => {
                 let ours = it.finalizers.iter().any(|it| it == FINALIZER_DIRECT);
@@ -190,7 +191,9 @@ impl Judge<'_> {
                     (true, false) => Object::Free,
                 }
             }
-            (Ok(_), None) if look.cluster == Authority::Replaced || look.cluster_rail_tripped => {
+            (Ok(_), None)
+                if snapshot.cluster == Authority::Replaced || snapshot.cluster_rail_tripped =>
+            {
                 Object::Unknown
             }
             (Ok(_), None) => Object::Gone,
@@ -198,8 +201,8 @@ impl Judge<'_> {
     }
 
     /// The object of this life, and not another one that has its name by now.
-    fn own_object(&self) -> Option<&look::Object> {
-        let found = self.look.object.as_ref().ok()?.as_ref()?;
+    fn own_object(&self) -> Option<&snapshot::Object> {
+        let found = self.snapshot.object.as_ref().ok()?.as_ref()?;
         (found.uid == self.resource.object().uid).then_some(found)
     }
 
@@ -227,12 +230,12 @@ impl Judge<'_> {
     }
 
     fn spec(&self) -> Option<Identified> {
-        self.look.spec.clone().and_then(Result::ok)
+        self.snapshot.spec.clone().and_then(Result::ok)
     }
 
     fn refs(&self) -> Refs {
-        let configuration = self.look.configuration.filter(|_| self.is_wanted());
-        match (&self.look.spec, configuration) {
+        let configuration = self.snapshot.configuration.filter(|_| self.is_wanted());
+        match (&self.snapshot.spec, configuration) {
             (None, _) => Refs::Unasked,
             (Some(Err(why)), _) => unresolved(*why),
             (Some(Ok(_)), Some(Err(why))) => unresolved(why),
@@ -252,10 +255,10 @@ impl Judge<'_> {
         if self.on_record.is_some() || !lost {
             return (Search::None, None);
         }
-        let Some(Ok(found)) = &self.look.search else {
+        let Some(Ok(found)) = &self.snapshot.search else {
             return (Search::Unknown, None);
         };
-        if self.look.authority == Authority::Replaced || self.look.rail_tripped {
+        if self.snapshot.authority == Authority::Replaced || self.snapshot.rail_tripped {
             return (Search::Unknown, None);
         }
         let ours = |it: &Found| it.mark.as_ref().is_some_and(|mark| self.resource.owns(mark));
@@ -272,7 +275,7 @@ impl Judge<'_> {
     }
 
     fn operation(&self) -> Operation {
-        let Ok(operations) = &self.look.operations else {
+        let Ok(operations) = &self.snapshot.operations else {
             return Operation::Unknown;
         };
         let counted = counted(operations);
@@ -280,7 +283,7 @@ impl Judge<'_> {
         match counted.map(|it| it.progress) {
             Some(Progress::Running) => Operation::Running,
             // What a replica does not show may run all the same.
-            _ if self.look.authority == Authority::Replaced => Operation::Unknown,
+            _ if self.snapshot.authority == Authority::Replaced => Operation::Unknown,
             Some(Progress::Failed) if !spent => Operation::Failed,
             Some(Progress::Failed | Progress::Done) | None => Operation::None,
         }
@@ -288,7 +291,7 @@ impl Judge<'_> {
 
     /// What was asked of the cloud, if it is the identity on record.
     fn asked(&self) -> Option<&Asked> {
-        self.look.cloud.as_ref().filter(|it| self.on_record.as_ref() == Some(&it.identified))
+        self.snapshot.cloud.as_ref().filter(|it| self.on_record.as_ref() == Some(&it.identified))
     }
 
     fn standing(&self) -> Option<&Found> {
@@ -298,8 +301,8 @@ impl Judge<'_> {
     /// Whether absence of a name that was only intended counts as its end.
     fn is_settled(&self, operation: Operation) -> bool {
         self.resource.is_leaving()
-            && self.resource.is_quiet(self.look.at)
-            && !self.look.rail_tripped
+            && self.resource.is_quiet(self.snapshot.at)
+            && !self.snapshot.rail_tripped
             && matches!(operation, Operation::None | Operation::Failed)
     }
 
@@ -307,24 +310,24 @@ impl Judge<'_> {
         let Some(asked) = self.asked() else {
             return (Cloud::Unasked, None);
         };
-        let row = self.book.latest(&self.resource.name_of(&asked.identified));
+        let row = self.name_ledger.latest(&self.resource.name_of(&asked.identified));
         let seen = row.filter(|it| it.standing == Standing::Seen);
-        let lagging = self.look.authority == Authority::Replaced;
+        let lagging = self.snapshot.authority == Authority::Replaced;
         // With the guard tripped what is on record is not taken for gone or replaced: nothing ends.
-        let held = self.look.rail_tripped && seen.is_some();
-        let hidden = self.look.rail_tripped && (held || self.resource.is_leaving());
+        let held = self.snapshot.rail_tripped && seen.is_some();
+        let hidden = self.snapshot.rail_tripped && (held || self.resource.is_leaving());
         let absent = Answer::Absent { settled: self.is_settled(operation) };
         let (cloud, answer) = match (&asked.found, asked.container) {
-            (Err(Silence::Throttled { .. }), _) => {
+            (Err(ReadError::Throttled { .. }), _) => {
                 (Cloud::Throttled, Answer::Unknown(Unknown::Unreachable))
             }
-            (Err(Silence::Unavailable), _) => {
+            (Err(ReadError::Unavailable), _) => {
                 (Cloud::Unavailable, Answer::Unknown(Unknown::Unreachable))
             }
-            (Err(Silence::Refused), Some(Container::Gone)) if !lagging && !hidden => {
+            (Err(ReadError::Refused), Some(Container::Gone)) if !lagging && !hidden => {
                 (Cloud::ContainerGone, absent)
             }
-            (Err(Silence::Refused), _) => (Cloud::Forbidden, Answer::Unknown(Unknown::Forbidden)),
+            (Err(ReadError::Refused), _) => (Cloud::Forbidden, Answer::Unknown(Unknown::Forbidden)),
             (Ok(None), _) if lagging => LAGGING,
             (Ok(None), _) if hidden => VANISHED,
             (Ok(None), _) => (Cloud::Absent, absent),
@@ -354,32 +357,32 @@ impl Judge<'_> {
 
     fn sighting(&self, identified: &Identified, answer: Answer) -> Sighting {
         let name = self.resource.name_of(identified);
-        Sighting { name, answer, by: self.look.by.clone(), at: self.look.at }
+        Sighting { name, answer, by: self.snapshot.by.clone(), at: self.snapshot.at }
     }
 
     fn retry_after(&self) -> Option<Duration> {
         match self.asked()?.found {
-            Err(Silence::Throttled { retry_after }) => retry_after,
-            Err(Silence::Refused | Silence::Unavailable) | Ok(_) => None,
+            Err(ReadError::Throttled { retry_after }) => retry_after,
+            Err(ReadError::Refused | ReadError::Unavailable) | Ok(_) => None,
         }
     }
 
     /// Whether the object carries what will be on record after this look.
-    fn stamp(&self, seen: &Observed, book: &Book) -> Stamp {
+    fn stamp(&self, seen: &Observed, name_ledger: &NameLedger) -> Stamp {
         let resource = self.resource.identified(seen.found.clone());
-        let wanted = resource.recorded(&seen.absorbed(book).0).map(|it| it.to_text());
+        let wanted = resource.recorded(&seen.absorbed(name_ledger).0).map(|it| it.to_text());
         let carried = self.own_object().and_then(|it| it.stamp.as_ref());
         if carried == wanted.as_ref() { Stamp::Current } else { Stamp::Stale }
     }
 
     fn evidence(&self) -> Evidence {
-        let marked = self.look.search.iter().flatten().flatten();
+        let marked = self.snapshot.search.iter().flatten().flatten();
         let own = self.own_object();
         let spec = self.spec().filter(|_| own.is_some());
         Evidence {
             policy: own.and_then(|_| self.read_policy()),
             stamp: own.and_then(|it| it.stamp.clone().or_else(|| it.status.clone())),
-            references: own.map(|_| self.look.references.clone()).unwrap_or_default(),
+            references: own.map(|_| self.snapshot.references.clone()).unwrap_or_default(),
             spec: spec.map(|it| it.identity.as_str().to_owned()),
             found: marked.map(|(it, _)| it.identity.as_str().to_owned()).collect(),
             ordered: None,

@@ -3,13 +3,13 @@ use usher_kernel::Uid;
 use super::*;
 use crate::direct::aggregate::History;
 use crate::direct::fixture::{
-    NOW, asked, binding, foreign, found, gone, identified, intended, leaving, look, name, object,
-    record, resource, seen,
+    NOW, asked, binding, foreign, found, gone, identified, intended, leaving, name, object, record,
+    resource, seen, snapshot,
 };
-use crate::direct::look;
 use crate::direct::mark::{Binding, Mark, RequestId};
 use crate::direct::operation;
 use crate::direct::recorded::{self, Recorded};
+use crate::direct::snapshot;
 use crate::object::kv::KvCoordinates;
 
 fn recorded() -> Resource {
@@ -25,15 +25,15 @@ fn lost() -> Resource {
 }
 
 /// The fact and the standings that one answer makes of one row.
-fn told(it: &Resource, row: Row, look: &Look) -> (Cloud, Vec<Standing>) {
-    let book = Book::new([row]);
-    let folded = fold(it, &book, look);
-    let rows = folded.absorbed(&book).1;
+fn told(it: &Resource, row: Row, snapshot: &Snapshot) -> (Cloud, Vec<Standing>) {
+    let name_ledger = NameLedger::new([row]);
+    let folded = fold(it, &name_ledger, snapshot);
+    let rows = folded.absorbed(&name_ledger).1;
     (folded.facts.cloud, rows.iter().map(|row| row.standing).collect())
 }
 
-fn answering(found: look::Heard<Option<Found>>) -> Look {
-    Look { cloud: Some(asked(found)), ..look() }
+fn answering(found: snapshot::Reading<Option<Found>>) -> Snapshot {
+    Snapshot { cloud: Some(asked(found)), ..snapshot() }
 }
 
 fn anothers(uid: &str) -> Found {
@@ -43,34 +43,34 @@ fn anothers(uid: &str) -> Found {
 // Requirement: I-8
 #[test]
 fn an_answer_that_does_not_count_changes_no_row() {
-    let refused = |container| Look {
-        cloud: Some(look::Asked { container, ..asked(Err(Silence::Refused)) }),
-        ..look()
+    let refused = |container| Snapshot {
+        cloud: Some(snapshot::Asked { container, ..asked(Err(ReadError::Refused)) }),
+        ..snapshot()
     };
-    let lagging = |found| Look { authority: Authority::Replaced, ..answering(found) };
-    let throttled = Silence::Throttled { retry_after: Some(Duration::from_secs(9)) };
+    let lagging = |found| Snapshot { authority: Authority::Replaced, ..answering(found) };
+    let throttled = ReadError::Throttled { retry_after: Some(Duration::from_secs(9)) };
     let cases = [
         (refused(None), Cloud::Forbidden),
         (refused(Some(Container::Standing)), Cloud::Forbidden),
         (refused(Some(Container::Unknown)), Cloud::Forbidden),
         (
-            Look { authority: Authority::Replaced, ..refused(Some(Container::Gone)) },
+            Snapshot { authority: Authority::Replaced, ..refused(Some(Container::Gone)) },
             Cloud::Forbidden,
         ),
         (answering(Err(throttled)), Cloud::Throttled),
-        (answering(Err(Silence::Unavailable)), Cloud::Unavailable),
+        (answering(Err(ReadError::Unavailable)), Cloud::Unavailable),
         (lagging(Ok(None)), Cloud::Lagging),
         (lagging(Ok(Some(found("c-9")))), Cloud::Lagging),
-        (Look { rail_tripped: true, ..look() }, Cloud::Vanished),
-        (Look { rail_tripped: true, ..answering(Ok(Some(anothers("x")))) }, Cloud::Vanished),
-        (Look { cloud: None, ..look() }, Cloud::Unasked),
+        (Snapshot { rail_tripped: true, ..snapshot() }, Cloud::Vanished),
+        (Snapshot { rail_tripped: true, ..answering(Ok(Some(anothers("x")))) }, Cloud::Vanished),
+        (Snapshot { cloud: None, ..snapshot() }, Cloud::Unasked),
     ];
-    for (look, cloud) in cases {
+    for (snapshot, cloud) in cases {
         for it in [recorded(), on_its_way_out()] {
-            assert_eq!(told(&it, seen(name(), "c-1"), &look), (cloud, vec![]), "{look:?}");
+            assert_eq!(told(&it, seen(name(), "c-1"), &snapshot), (cloud, vec![]), "{snapshot:?}");
         }
     }
-    let waiting = fold(&recorded(), &Book::default(), &answering(Err(throttled)));
+    let waiting = fold(&recorded(), &NameLedger::default(), &answering(Err(throttled)));
     assert_eq!(waiting.retry_after, Some(Duration::from_secs(9)));
 }
 
@@ -78,11 +78,11 @@ fn an_answer_that_does_not_count_changes_no_row() {
 #[test]
 fn a_refusal_is_absence_when_the_container_is_proven_gone() {
     let container = Some(Container::Gone);
-    let cloud = Some(look::Asked { container, ..asked(Err(Silence::Refused)) });
-    let look = Look { cloud, ..look() };
+    let cloud = Some(snapshot::Asked { container, ..asked(Err(ReadError::Refused)) });
+    let snapshot = Snapshot { cloud, ..snapshot() };
     let expected = (Cloud::ContainerGone, vec![Standing::Gone]);
-    assert_eq!(told(&on_its_way_out(), seen(name(), "c-1"), &look), expected);
-    let held = Look { rail_tripped: true, ..look };
+    assert_eq!(told(&on_its_way_out(), seen(name(), "c-1"), &snapshot), expected);
+    let held = Snapshot { rail_tripped: true, ..snapshot };
     assert_eq!(told(&on_its_way_out(), seen(name(), "c-1"), &held), (Cloud::Forbidden, vec![]));
 }
 
@@ -117,8 +117,8 @@ fn what_stands_is_ours_by_record_or_by_mark() {
         (foreign(name()), anothers("x"), Cloud::Foreign, vec![], "still another owner's"),
     ];
     for (row, object, cloud, rows, why) in cases {
-        let look = answering(Ok(Some(object)));
-        assert_eq!(told(&recorded(), row, &look), (cloud, rows), "{why}");
+        let snapshot = answering(Ok(Some(object)));
+        assert_eq!(told(&recorded(), row, &snapshot), (cloud, rows), "{why}");
     }
 }
 
@@ -127,36 +127,36 @@ fn what_stands_is_ours_by_record_or_by_mark() {
 fn absence_ends_an_intended_name_only_when_nothing_of_ours_is_on_its_way() {
     let running = |progress| {
         let operation = operation::Operation { name: "op".to_owned(), progress };
-        Look { operations: Ok(vec![operation]), ..look() }
+        Snapshot { operations: Ok(vec![operation]), ..snapshot() }
     };
     let loud = leaving(|it| {
         it.identity = Some(identified("a"));
         it.quiet_until = Some(NOW.after(Duration::from_secs(1)));
     });
-    let silent = Look { operations: Err(Silence::Unavailable), ..look() };
+    let silent = Snapshot { operations: Err(ReadError::Unavailable), ..snapshot() };
     let cases = [
-        (recorded(), look(), vec![], "it is wanted"),
-        (loud, look(), vec![], "a driver may be heard"),
+        (recorded(), snapshot(), vec![], "it is wanted"),
+        (loud, snapshot(), vec![], "a driver may be heard"),
         (on_its_way_out(), running(Progress::Running), vec![], "an operation runs"),
         (on_its_way_out(), silent, vec![], "the operations are not known"),
         (on_its_way_out(), running(Progress::Failed), vec![Standing::Gone], "it failed"),
         (on_its_way_out(), running(Progress::Done), vec![Standing::Gone], "it ended"),
-        (on_its_way_out(), look(), vec![Standing::Gone], "nothing is on its way"),
+        (on_its_way_out(), snapshot(), vec![Standing::Gone], "nothing is on its way"),
     ];
-    for (it, look, rows, why) in cases {
-        assert_eq!(told(&it, intended(name()), &look), (Cloud::Absent, rows), "{why}");
+    for (it, snapshot, rows, why) in cases {
+        assert_eq!(told(&it, intended(name()), &snapshot), (Cloud::Absent, rows), "{why}");
     }
-    let freed = told(&recorded(), foreign(name()), &look());
+    let freed = told(&recorded(), foreign(name()), &snapshot());
     assert_eq!(freed, (Cloud::Absent, vec![Standing::Intended]), "the name is free again");
 }
 
 #[test]
 fn behind_the_rail_nothing_that_leaves_is_absent() {
-    let railed = Look { rail_tripped: true, ..look() };
+    let railed = Snapshot { rail_tripped: true, ..snapshot() };
     for row in [intended(name()), seen(name(), "c-1"), gone(name(), "c-1")] {
         let standing = row.standing;
-        let heard = told(&on_its_way_out(), row, &railed);
-        assert_eq!(heard, (Cloud::Vanished, vec![]), "{standing:?}");
+        let reading = told(&on_its_way_out(), row, &railed);
+        assert_eq!(reading, (Cloud::Vanished, vec![]), "{standing:?}");
     }
     let wanted = told(&recorded(), intended(name()), &railed);
     assert_eq!(wanted, (Cloud::Absent, vec![]), "what was never seen may be made");
@@ -165,12 +165,12 @@ fn behind_the_rail_nothing_that_leaves_is_absent() {
 // Requirement: I-14
 #[test]
 fn the_record_wins_over_the_spec() {
-    let elsewhere = Look {
+    let elsewhere = Snapshot {
         spec: Some(Ok(identified("b"))),
-        cloud: Some(look::Asked { identified: identified("b"), ..asked(Ok(None)) }),
-        ..look()
+        cloud: Some(snapshot::Asked { identified: identified("b"), ..asked(Ok(None)) }),
+        ..snapshot()
     };
-    let folded = fold(&on_its_way_out(), &Book::new([seen(name(), "c-1")]), &elsewhere);
+    let folded = fold(&on_its_way_out(), &NameLedger::new([seen(name(), "c-1")]), &elsewhere);
     assert_eq!((folded.facts.refs, folded.facts.cloud), (Refs::Differs, Cloud::Unasked));
     assert_eq!(folded.sightings, []);
 }
@@ -178,23 +178,25 @@ fn the_record_wins_over_the_spec() {
 // Requirement: I-38
 #[test]
 fn the_object_is_ours_to_act_on_only_with_its_uid_and_our_finalizer() {
-    let of = |object| fold(&recorded(), &Book::default(), &Look { object, ..look() }).facts.object;
-    let bare = look::Object { finalizers: vec![], ..object() };
+    let of = |object| {
+        fold(&recorded(), &NameLedger::default(), &Snapshot { object, ..snapshot() }).facts.object
+    };
+    let bare = snapshot::Object { finalizers: vec![], ..object() };
     assert_eq!(of(Ok(Some(object()))), Object::Held);
     assert_eq!(of(Ok(Some(bare.clone()))), Object::Unheld);
-    assert_eq!(of(Ok(Some(look::Object { deleting: true, ..object() }))), Object::Leaving);
-    assert_eq!(of(Ok(Some(look::Object { deleting: true, ..bare }))), Object::Free);
-    assert_eq!(of(Ok(Some(look::Object { uid: Uid::new("uid-2"), ..object() }))), Object::Gone);
+    assert_eq!(of(Ok(Some(snapshot::Object { deleting: true, ..object() }))), Object::Leaving);
+    assert_eq!(of(Ok(Some(snapshot::Object { deleting: true, ..bare }))), Object::Free);
+    assert_eq!(of(Ok(Some(snapshot::Object { uid: Uid::new("uid-2"), ..object() }))), Object::Gone);
     assert_eq!(of(Ok(None)), Object::Gone);
     assert_eq!(of(Err(Unknown::Unreachable)), Object::Unknown);
-    let rebuilt = Look { object: Ok(None), cluster: Authority::Replaced, ..look() };
-    let forgotten = fold(&recorded(), &Book::default(), &rebuilt).facts.object;
+    let rebuilt = Snapshot { object: Ok(None), cluster: Authority::Replaced, ..snapshot() };
+    let forgotten = fold(&recorded(), &NameLedger::default(), &rebuilt).facts.object;
     assert_eq!(forgotten, Object::Unknown, "a rebuilt cluster forgets everything");
     let behind_the_rail = |object| {
-        let look = Look { object: Ok(object), cluster_rail_tripped: true, ..look() };
-        fold(&recorded(), &Book::default(), &look).facts.object
+        let snapshot = Snapshot { object: Ok(object), cluster_rail_tripped: true, ..snapshot() };
+        fold(&recorded(), &NameLedger::default(), &snapshot).facts.object
     };
-    let another = look::Object { uid: Uid::new("uid-2"), ..object() };
+    let another = snapshot::Object { uid: Uid::new("uid-2"), ..object() };
     assert_eq!(behind_the_rail(None), Object::Unknown, "too many vanished at once");
     assert_eq!(behind_the_rail(Some(another)), Object::Unknown);
     assert_eq!(behind_the_rail(Some(object())), Object::Held, "what is there is there");
@@ -205,8 +207,8 @@ fn a_hold_is_known_by_its_name_and_a_policy_by_its_word() {
     let facts = |finalizer: &str, policy: Option<&str>| {
         let finalizers = vec![FINALIZER_DIRECT.to_owned(), finalizer.to_owned()];
         let policy = policy.map(str::to_owned);
-        let object = Ok(Some(look::Object { finalizers, policy, ..object() }));
-        let folded = fold(&recorded(), &Book::default(), &Look { object, ..look() });
+        let object = Ok(Some(snapshot::Object { finalizers, policy, ..object() }));
+        let folded = fold(&recorded(), &NameLedger::default(), &Snapshot { object, ..snapshot() });
         (folded.facts.hold, folded.facts.policy)
     };
     assert_eq!(facts("example.org/hold", None), (Hold::Another, PolicyFact::Hold));
@@ -220,33 +222,33 @@ fn a_hold_is_known_by_its_name_and_a_policy_by_its_word() {
 // Requirement: I-40
 #[test]
 fn another_object_of_the_name_says_nothing_about_this_one() {
-    let successor = look::Object {
+    let successor = snapshot::Object {
         uid: Uid::new("uid-2"),
         finalizers: vec!["a.b/hold".to_owned()],
         policy: Some("abandon".to_owned()),
         stamp: Some(stamp("uid-1", recorded::Standing::Gone)),
         ..object()
     };
-    let look = Look { object: Ok(Some(successor)), ..look() };
-    let folded = fold(&recorded(), &Book::new([gone(name(), "c-1")]), &look);
+    let snapshot = Snapshot { object: Ok(Some(successor)), ..snapshot() };
+    let folded = fold(&recorded(), &NameLedger::new([gone(name(), "c-1")]), &snapshot);
     assert_eq!((folded.facts.hold, folded.facts.policy), (Hold::None, PolicyFact::Hold));
     assert_eq!(folded.facts.stamp, Stamp::Stale);
     assert_eq!(folded.evidence, Evidence::default());
-    let lost = fold(&lost(), &Book::default(), &look);
+    let lost = fold(&lost(), &NameLedger::default(), &snapshot);
     assert_eq!((lost.found, lost.adopted), (None, vec![]));
 }
 
 // Requirement: I-20
 #[test]
 fn configuration_counts_only_while_the_object_is_wanted() {
-    let missing = Look { configuration: Some(Err(Unresolved::NotFound)), ..look() };
-    let refs = |look: &Look| fold(&recorded(), &Book::default(), look).facts.refs;
+    let missing = Snapshot { configuration: Some(Err(Unresolved::NotFound)), ..snapshot() };
+    let refs = |snapshot: &Snapshot| fold(&recorded(), &NameLedger::default(), snapshot).facts.refs;
     assert_eq!(refs(&missing), Refs::NotFound);
-    let going = Ok(Some(look::Object { deleting: true, ..object() }));
-    assert_eq!(refs(&Look { object: going, ..missing }), Refs::Agrees);
-    assert_eq!(refs(&Look { spec: None, ..look() }), Refs::Unasked);
+    let going = Ok(Some(snapshot::Object { deleting: true, ..object() }));
+    assert_eq!(refs(&Snapshot { object: going, ..missing }), Refs::Agrees);
+    assert_eq!(refs(&Snapshot { spec: None, ..snapshot() }), Refs::Unasked);
     for why in Unresolved::ALL {
-        let told = refs(&Look { spec: Some(Err(*why)), ..look() });
+        let told = refs(&Snapshot { spec: Some(Err(*why)), ..snapshot() });
         assert_eq!(told.as_str(), why.as_str());
     }
 }
@@ -270,19 +272,23 @@ fn a_stamp_counts_as_a_name_where_the_ledger_names_nothing() {
         let stamp = Some(stamp("uid-1", standing));
         for status in [false, true] {
             let object = if status {
-                look::Object { status: stamp.clone(), ..object() }
+                snapshot::Object { status: stamp.clone(), ..object() }
             } else {
-                look::Object { stamp: stamp.clone(), ..object() }
+                snapshot::Object { stamp: stamp.clone(), ..object() }
             };
             let search = Some(Ok(vec![]));
-            let look = Look { object: Ok(Some(object)), cloud: None, search, ..look() };
-            let folded = fold(&lost(), &Book::default(), &look);
-            let rows = folded.absorbed(&Book::default()).1;
+            let snapshot = Snapshot { object: Ok(Some(object)), cloud: None, search, ..snapshot() };
+            let folded = fold(&lost(), &NameLedger::default(), &snapshot);
+            let rows = folded.absorbed(&NameLedger::default()).1;
             let told: Vec<_> = rows.iter().map(|it| (it.standing, it.uid.clone())).collect();
             assert_eq!(told, [(Standing::Intended, None)], "an edited stamp proves nothing");
             assert_eq!(folded.found, Some(identified("a")));
-            let book = Book::new([seen(name(), "c-7")]);
-            assert_eq!(fold(&recorded(), &book, &look).adopted, [], "the ledger knows better");
+            let name_ledger = NameLedger::new([seen(name(), "c-7")]);
+            assert_eq!(
+                fold(&recorded(), &name_ledger, &snapshot).adopted,
+                [],
+                "the ledger knows better"
+            );
         }
     }
 }
@@ -291,23 +297,25 @@ fn a_stamp_counts_as_a_name_where_the_ledger_names_nothing() {
 #[test]
 fn a_forged_stamp_makes_nothing_ours() {
     let stamp = Some(stamp("uid-1", recorded::Standing::Seen { uid: Uid::new("c-1") }));
-    let forged = look::Object { deleting: true, stamp, ..object() };
+    let forged = snapshot::Object { deleting: true, stamp, ..object() };
     let standing = Some(asked(Ok(Some(anothers("c-1")))));
     let search = Some(Ok(vec![]));
-    let look = Look { object: Ok(Some(forged)), cloud: standing, search, ..look() };
-    let folded = fold(&lost(), &Book::default(), &look);
-    let rows = folded.absorbed(&Book::default()).1;
+    let snapshot = Snapshot { object: Ok(Some(forged)), cloud: standing, search, ..snapshot() };
+    let folded = fold(&lost(), &NameLedger::default(), &snapshot);
+    let rows = folded.absorbed(&NameLedger::default()).1;
     assert_eq!(folded.facts.cloud, Cloud::Foreign);
     assert_eq!(rows.iter().map(|it| it.standing).collect::<Vec<_>>(), [Standing::Foreign]);
     let marked = Some(Ok(vec![(identified("b"), found("c-7"))]));
-    let found = fold(&lost(), &Book::default(), &Look { search: marked, ..look.clone() });
+    let found =
+        fold(&lost(), &NameLedger::default(), &Snapshot { search: marked, ..snapshot.clone() });
     assert_eq!((found.found, found.adopted), (Some(identified("b")), vec![]), "a mark is proof");
-    for search in [None, Some(Err(Silence::Unavailable))] {
-        let unknown = fold(&lost(), &Book::default(), &Look { search, ..look.clone() });
+    for search in [None, Some(Err(ReadError::Unavailable))] {
+        let unknown =
+            fold(&lost(), &NameLedger::default(), &Snapshot { search, ..snapshot.clone() });
         assert_eq!((unknown.facts.search, unknown.found), (Search::Unknown, None));
     }
     let witnessed = leaving(|_| ());
-    let folded = fold(&witnessed, &Book::default(), &look);
+    let folded = fold(&witnessed, &NameLedger::default(), &snapshot);
     assert_eq!(folded.unrecorded, Identity::BoundElsewhere, "who sent nothing stamped nothing");
     assert_eq!((folded.found.clone(), folded.adopted.clone()), (None, vec![]));
 }
@@ -316,9 +324,10 @@ fn a_forged_stamp_makes_nothing_ours() {
 #[test]
 fn a_stamp_with_the_credential_of_another_is_not_read() {
     let stamp = Some(stamp("uid-1", recorded::Standing::Gone));
-    let object = Ok(Some(look::Object { stamp, ..object() }));
+    let object = Ok(Some(snapshot::Object { stamp, ..object() }));
     let credential = KvCoordinates::new("kv", "clouds/other").unwrap();
-    let folded = fold(&lost(), &Book::default(), &Look { object, credential, ..look() });
+    let folded =
+        fold(&lost(), &NameLedger::default(), &Snapshot { object, credential, ..snapshot() });
     assert_eq!(folded.unrecorded, Identity::Malformed);
     assert_eq!((folded.found.clone(), folded.adopted.clone()), (None, vec![]));
 }
@@ -327,8 +336,8 @@ fn a_stamp_with_the_credential_of_another_is_not_read() {
 #[test]
 fn a_stamp_of_another_object_or_none_at_all_has_its_own_verdict() {
     let unrecorded = |it: &Resource, stamp: Option<String>, status: Option<String>| {
-        let object = Ok(Some(look::Object { stamp, status, ..object() }));
-        fold(it, &Book::default(), &Look { object, ..look() }).unrecorded
+        let object = Ok(Some(snapshot::Object { stamp, status, ..object() }));
+        fold(it, &NameLedger::default(), &Snapshot { object, ..snapshot() }).unrecorded
     };
     let own = || Some(stamp("uid-1", recorded::Standing::Gone));
     let copied = || Some(stamp("uid-2", recorded::Standing::Gone));
@@ -348,31 +357,31 @@ fn a_stamp_of_another_object_or_none_at_all_has_its_own_verdict() {
 fn one_object_with_our_mark_comes_on_record_and_several_do_not() {
     let search = |found: Vec<Found>| {
         let marked = found.into_iter().zip(["a", "b"]).map(|(it, at)| (identified(at), it));
-        Look { search: Some(Ok(marked.collect())), cloud: None, ..look() }
+        Snapshot { search: Some(Ok(marked.collect())), cloud: None, ..snapshot() }
     };
-    let folded = |look: &Look| {
-        let folded = fold(&lost(), &Book::default(), look);
-        (folded.facts.search, folded.absorbed(&Book::default()).1.len(), folded.found)
+    let folded = |snapshot: &Snapshot| {
+        let folded = fold(&lost(), &NameLedger::default(), snapshot);
+        (folded.facts.search, folded.absorbed(&NameLedger::default()).1.len(), folded.found)
     };
     let one = search(vec![anothers("x"), found("c-1")]);
     assert_eq!(folded(&one), (Search::One, 1, Some(identified("b"))));
     assert_eq!(folded(&search(vec![anothers("x")])), (Search::None, 0, None));
     let both = search(vec![found("c-1"), found("c-2")]);
     assert_eq!(folded(&both), (Search::Several, 0, None));
-    let replica = Look { authority: Authority::Replaced, ..one.clone() };
+    let replica = Snapshot { authority: Authority::Replaced, ..one.clone() };
     assert_eq!(folded(&replica), (Search::Unknown, 0, None));
-    let vanished = Look { rail_tripped: true, ..one.clone() };
+    let vanished = Snapshot { rail_tripped: true, ..one.clone() };
     assert_eq!(folded(&vanished), (Search::Unknown, 0, None));
-    let silent = Look { search: Some(Err(Silence::Unavailable)), ..look() };
-    assert_eq!(folded(&Look { cloud: None, ..silent }), (Search::Unknown, 0, None));
-    let known = fold(&on_its_way_out(), &Book::new([seen(name(), "c-1")]), &one);
+    let silent = Snapshot { search: Some(Err(ReadError::Unavailable)), ..snapshot() };
+    assert_eq!(folded(&Snapshot { cloud: None, ..silent }), (Search::Unknown, 0, None));
+    let known = fold(&on_its_way_out(), &NameLedger::new([seen(name(), "c-1")]), &one);
     assert_eq!(known.facts.search, Search::None, "who is on record needs no search");
 }
 
 #[test]
 fn an_answer_counts_only_for_what_is_on_record() {
     for answer in [Ok(Some(found("c-1"))), Ok(Some(anothers("x"))), Ok(None)] {
-        let folded = fold(&lost(), &Book::default(), &answering(answer));
+        let folded = fold(&lost(), &NameLedger::default(), &answering(answer));
         assert_eq!((folded.found, folded.facts.cloud), (None, Cloud::Unasked));
         assert_eq!(folded.sightings, []);
     }
@@ -381,36 +390,40 @@ fn an_answer_counts_only_for_what_is_on_record() {
 // Requirement: I-15
 #[test]
 fn what_a_look_finds_is_told_from_what_was_on_record() {
-    let identity = |it: Resource, rows: Vec<Row>, look: &Look| {
+    let identity = |it: Resource, rows: Vec<Row>, snapshot: &Snapshot| {
         let record = record(it, rows);
-        fold(&record.state, &record.book, look).row(&record, NOW).identity
+        fold(&record.state, &record.name_ledger, snapshot).row(&record, NOW).identity
     };
     let uid = Uid::new("c-1");
     let stamp = Some(stamp("uid-1", recorded::Standing::Seen { uid }));
     let search = Some(Ok(vec![]));
-    let stamped = Look { object: Ok(Some(look::Object { stamp, ..object() })), search, ..look() };
+    let stamped =
+        Snapshot { object: Ok(Some(snapshot::Object { stamp, ..object() })), search, ..snapshot() };
     assert_eq!(identity(lost(), vec![], &stamped), Identity::Found, "by its stamp");
-    let marked = Look { search: Some(Ok(vec![(identified("a"), found("c-1"))])), ..look() };
+    let marked = Snapshot { search: Some(Ok(vec![(identified("a"), found("c-1"))])), ..snapshot() };
     assert_eq!(identity(lost(), vec![], &marked), Identity::Found, "by its mark");
     let seen = vec![seen(name(), "c-1")];
     let there = answering(Ok(Some(found("c-1"))));
     assert_eq!(identity(on_its_way_out(), seen, &there), Identity::Seen, "on record");
-    assert_eq!(identity(lost(), vec![], &look()), Identity::Lost, "not found");
+    assert_eq!(identity(lost(), vec![], &snapshot()), Identity::Lost, "not found");
 }
 
 // Requirement: I-22
 #[test]
 fn a_failed_operation_counts_until_its_request_is_given_up() {
     let failed = operation::Operation { name: "op-1".to_owned(), progress: Progress::Failed };
-    let look = Look { operations: Ok(vec![failed]), ..look() };
+    let snapshot = Snapshot { operations: Ok(vec![failed]), ..snapshot() };
     let spent = |name: &str| {
         let it = resource(|it| {
             it.identity = Some(identified("a"));
             it.spent = Some(name.to_owned());
         });
-        fold(&it, &Book::default(), &look).facts.operation
+        fold(&it, &NameLedger::default(), &snapshot).facts.operation
     };
-    assert_eq!(fold(&recorded(), &Book::default(), &look).facts.operation, Operation::Failed);
+    assert_eq!(
+        fold(&recorded(), &NameLedger::default(), &snapshot).facts.operation,
+        Operation::Failed
+    );
     assert_eq!(spent("op-1"), Operation::None);
     assert_eq!(spent("op-0"), Operation::Failed, "a new one failed, too");
 }
@@ -418,14 +431,15 @@ fn a_failed_operation_counts_until_its_request_is_given_up() {
 // Requirement: I-22
 #[test]
 fn a_replica_that_shows_no_operation_proves_nothing() {
-    let operation = |look: &Look| fold(&recorded(), &Book::default(), look).facts.operation;
-    let lagging = Look { authority: Authority::Replaced, ..look() };
-    assert_eq!(operation(&look()), Operation::None);
+    let operation =
+        |snapshot: &Snapshot| fold(&recorded(), &NameLedger::default(), snapshot).facts.operation;
+    let lagging = Snapshot { authority: Authority::Replaced, ..snapshot() };
+    assert_eq!(operation(&snapshot()), Operation::None);
     assert_eq!(operation(&lagging), Operation::Unknown);
     let running = operation::Operation { name: "op".to_owned(), progress: Progress::Running };
-    let shown = Look { operations: Ok(vec![running]), ..lagging };
+    let shown = Snapshot { operations: Ok(vec![running]), ..lagging };
     assert_eq!(operation(&shown), Operation::Running, "what it shows did run");
-    assert_eq!(fold(&recorded(), &Book::default(), &shown).operation.as_deref(), Some("op"));
+    assert_eq!(fold(&recorded(), &NameLedger::default(), &shown).operation.as_deref(), Some("op"));
 }
 
 #[test]
@@ -433,14 +447,16 @@ fn the_stamp_is_current_when_the_object_carries_what_this_look_leaves_on_record(
     let stamped = |standing, status: bool| {
         let text = Some(stamp("uid-1", standing));
         let object = if status {
-            look::Object { status: text, ..object() }
+            snapshot::Object { status: text, ..object() }
         } else {
-            look::Object { stamp: text, ..object() }
+            snapshot::Object { stamp: text, ..object() }
         };
-        Look { object: Ok(Some(object)), ..answering(Ok(Some(found("c-1")))) }
+        Snapshot { object: Ok(Some(object)), ..answering(Ok(Some(found("c-1")))) }
     };
     let uid = Uid::new("c-1");
-    let at = |row: Row, look: &Look| fold(&recorded(), &Book::new([row]), look).facts.stamp;
+    let at = |row: Row, snapshot: &Snapshot| {
+        fold(&recorded(), &NameLedger::new([row]), snapshot).facts.stamp
+    };
     let seen_stamp = stamped(recorded::Standing::Seen { uid: uid.clone() }, false);
     assert_eq!(at(seen(name(), "c-1"), &seen_stamp), Stamp::Current);
     assert_eq!(at(intended(name()), &seen_stamp), Stamp::Current, "seen by this very look");

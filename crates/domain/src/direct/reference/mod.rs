@@ -15,8 +15,8 @@ use thiserror::Error;
 use usher_kernel::Uid;
 
 use super::identity::IdentityText;
-use super::look::Object;
 use super::ports::Reader;
+use super::snapshot::Object;
 use crate::object::closed::closed_set;
 use crate::object::label::{is_dns_label, is_dns_subdomain};
 use crate::object::offender::shortened;

@@ -2,29 +2,30 @@ use super::*;
 use crate::fleet::accept::Raw;
 use crate::fleet::aggregate::{Offering, Wanted};
 use crate::fleet::fixture::{
-    FRESH, LAST, NOW, START, binding, dispute, host, look, machine, raw, report, report_for, wanted,
+    FRESH, LAST, NOW, START, binding, dispute, host, machine, raw, report, report_for, snapshot,
+    wanted,
 };
-use crate::fleet::look::{Look, Source};
 use crate::fleet::observe::fold;
 use crate::fleet::reason::Reason;
+use crate::fleet::snapshot::{Snapshot, Source};
 
-fn merged(machine: &Machine, look: &Look) -> Merged {
-    merge(machine, &fold(machine, look), &Deadlines::default(), NOW)
+fn merged(machine: &Machine, snapshot: &Snapshot) -> Merged {
+    merge(machine, &fold(machine, snapshot), &Deadlines::default(), NOW)
 }
 
 /// What becomes of a row under a question that began after all that is on record.
 fn after(machine: &Machine, report: Report) -> Merged {
-    merged(machine, &Look { stamp: machine.fields().token, ..look(Some(report)) })
+    merged(machine, &Snapshot { stamp: machine.fields().token, ..snapshot(Some(report)) })
 }
 
 // Requirement: F-4
 #[test]
 fn a_transitional_acknowledgement_clears_nothing() {
     let it = wanted(Phase::Draining, Target::Unbound).changed(|it| it.order = Order::Sent);
-    let ack = Look {
+    let ack = Snapshot {
         source: Source::Acknowledgement,
         stamp: LAST,
-        ..look(Some(report(Phase::Draining)))
+        ..snapshot(Some(report(Phase::Draining)))
     };
     let merged = merged(&it, &ack);
     assert_eq!(merged.next.state(), it.state(), "the binding stays until it has left");
@@ -37,8 +38,8 @@ fn a_transitional_acknowledgement_clears_nothing() {
 fn a_drain_ends_in_idle_with_nothing_of_its_binding_left() {
     for source in [Source::Acknowledgement, Source::Get, Source::List] {
         let it = wanted(Phase::Draining, Target::Unbound).changed(|it| it.order = Order::Sent);
-        let look = Look { source, ..look(Some(report(Phase::Idle))) };
-        let merged = merged(&it, &look);
+        let snapshot = Snapshot { source, ..snapshot(Some(report(Phase::Idle))) };
+        let merged = merged(&it, &snapshot);
         let idle = State::Idle { host: host(), asked: None };
         assert_eq!(merged.next.state(), &idle, "{source:?}");
         assert_eq!(merged.verdict.reason, Reason::CommandCompleted);
@@ -128,7 +129,7 @@ fn a_late_completion_of_what_was_taken_back_is_recognised() {
 #[test]
 fn a_slow_list_does_not_take_back_what_was_seen_since_it_began() {
     let it = wanted(Phase::Configuring, Target::Bind(binding("a")));
-    let list = Look { source: Source::List, ..look(Some(report(Phase::Configuring))) };
+    let list = Snapshot { source: Source::List, ..snapshot(Some(report(Phase::Configuring))) };
     let configured = after(&it, report(Phase::Configured)).next;
     assert_eq!(configured.fields().token, FRESH);
     let late = merged(&configured, &list);
@@ -139,7 +140,7 @@ fn a_slow_list_does_not_take_back_what_was_seen_since_it_began() {
 #[test]
 fn a_slow_list_does_not_take_back_an_order_that_was_seen_to_be_accepted() {
     let it = wanted(Phase::Creating, Target::Unbound).changed(|it| it.order = Order::Sent);
-    let list = Look { source: Source::List, ..look(Some(report(Phase::Speculative))) };
+    let list = Snapshot { source: Source::List, ..snapshot(Some(report(Phase::Speculative))) };
     let accepted = after(&it, report(Phase::Creating)).next;
     let late = merged(&accepted, &list);
     assert_eq!((late.next, late.verdict.reason), (accepted, Reason::StaleObservation));
@@ -151,10 +152,10 @@ fn an_order_of_an_older_epoch_is_given_a_new_token_before_it_is_sent() {
     let it = wanted(Phase::Configuring, Target::Bind(binding("a")));
     let it = it.changed(|it| it.order = Order::Recorded);
     let fresh = crate::fleet::issue::Token { epoch: LAST.epoch + 1, sequence: 1 };
-    let look = Look { fresh, stamp: fresh, ..look(Some(report(Phase::Idle))) };
-    let again = merged(&it, &look);
+    let snapshot = Snapshot { fresh, stamp: fresh, ..snapshot(Some(report(Phase::Idle))) };
+    let again = merged(&it, &snapshot);
     assert_eq!((again.verdict.effect, again.next.fields().token), (None, fresh));
-    let sent = merged(&again.next, &look);
+    let sent = merged(&again.next, &snapshot);
     assert_eq!(sent.verdict.reason, Reason::CommandSent);
 }
 
@@ -182,7 +183,7 @@ fn a_token_is_newer_than_the_last_one_whatever_the_look_says() {
         (merged.next.fields().order, merged.next.fields().ordered_at),
         (Order::Recorded, NOW)
     );
-    let hostile = Look { fresh: LAST, ..look(Some(report(Phase::Idle))) };
+    let hostile = Snapshot { fresh: LAST, ..snapshot(Some(report(Phase::Idle))) };
     assert_eq!(
         super::merge(&it, &fold(&it, &hostile), &Deadlines::default(), NOW).next.fields().token,
         LAST.next()

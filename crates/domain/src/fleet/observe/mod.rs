@@ -11,8 +11,8 @@ use super::accept::Report;
 use super::aggregate::Machine;
 use super::facts::{Bound, Facts, Order, Reported, Restriction};
 use super::issue::Token;
-use super::look::{Listing, Look, Source};
 use super::phase::Phase;
+use super::snapshot::{Listing, Snapshot, Source};
 
 /// One observation: facts to branch on, sightings to record, and the record to merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,27 +42,27 @@ impl Observation for Observed {
 }
 
 /// Judges one look.
-pub fn fold(machine: &Machine, look: &Look) -> Observed {
-    let stale = is_stale(machine, look);
-    let (report, record) = match &look.heard {
+pub fn fold(machine: &Machine, snapshot: &Snapshot) -> Observed {
+    let stale = is_stale(machine, snapshot);
+    let (report, record) = match &snapshot.reading {
         Err(_) => (Reported::Unknown, None),
         // Only its own provider can say anything of a machine.
-        Ok(_) if look.by != machine.fields().provider => (Reported::Unknown, None),
+        Ok(_) if snapshot.by != machine.fields().provider => (Reported::Unknown, None),
         Ok(_) if stale => (Reported::Stale, None),
-        Ok(None) if look.source != Source::Get => (Reported::Missing, None),
+        Ok(None) if snapshot.source != Source::Get => (Reported::Missing, None),
         // Two answers that contradict each other are none.
-        Ok(None) if look.listing == Listing::Names => (Reported::Unknown, None),
+        Ok(None) if snapshot.listing == Listing::Names => (Reported::Unknown, None),
         Ok(None) => (Reported::Absent, None),
         Ok(Some(Err(_))) => (Reported::Malformed, None),
         // A record of another machine is an answer to another question.
         Ok(Some(Ok(record))) if record.id() != machine.id() => (Reported::Malformed, None),
         Ok(Some(Ok(record))) => (Reported::of(record.phase()), Some(record)),
     };
-    let restriction = if look.superseded {
+    let restriction = if snapshot.superseded {
         Restriction::Superseded
-    } else if look.paused {
+    } else if snapshot.paused {
         Restriction::Paused
-    } else if look.listing == Listing::Distrusted {
+    } else if snapshot.listing == Listing::Distrusted {
         Restriction::RailTripped
     } else {
         Restriction::None
@@ -71,17 +71,17 @@ pub fn fold(machine: &Machine, look: &Look) -> Observed {
         Facts { restriction, report, binding: record.map_or(Bound::None, |it| bound(machine, it)) };
     // What comes back under the name of a machine that is gone is another machine.
     let ended = machine.phase() == Phase::Gone;
-    let sightings = if ended { vec![] } else { vec![sighting(machine, look, facts)] };
-    Observed { facts, sightings, report: record.cloned(), fresh: look.fresh }
+    let sightings = if ended { vec![] } else { vec![sighting(machine, snapshot, facts)] };
+    Observed { facts, sightings, report: record.cloned(), fresh: snapshot.fresh }
 }
 
 /// Whether the look may show the machine as it was before its last order. An order that is recorded
 /// and not known to be sent is about to be sent: for that the machine is asked for by itself, and
 /// what it was before the order is just what is asked.
-fn is_stale(machine: &Machine, look: &Look) -> bool {
+fn is_stale(machine: &Machine, snapshot: &Snapshot) -> bool {
     let fields = machine.fields();
-    let recorded = fields.order == Order::Recorded && look.source == Source::Get;
-    look.stamp < fields.token && !recorded
+    let recorded = fields.order == Order::Recorded && snapshot.source == Source::Get;
+    snapshot.stamp < fields.token && !recorded
 }
 
 fn bound(machine: &Machine, record: &Report) -> Bound {
@@ -96,7 +96,7 @@ fn bound(machine: &Machine, record: &Report) -> Bound {
     }
 }
 
-fn sighting(machine: &Machine, look: &Look, facts: Facts) -> Sighting {
+fn sighting(machine: &Machine, snapshot: &Snapshot, facts: Facts) -> Sighting {
     let answer = match facts.report {
         Reported::Absent if facts.restriction == Restriction::None => {
             Answer::Absent { settled: true }
@@ -118,7 +118,7 @@ fn sighting(machine: &Machine, look: &Look, facts: Facts) -> Sighting {
         | Reported::Deleting
         | Reported::Failed => Answer::Present { uid: Uid::new(machine.id().as_str()), ours: true },
     };
-    Sighting { name: machine.name(), answer, by: look.by.clone(), at: look.at }
+    Sighting { name: machine.name(), answer, by: snapshot.by.clone(), at: snapshot.at }
 }
 
 #[cfg(test)]

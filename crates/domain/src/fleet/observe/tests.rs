@@ -1,19 +1,19 @@
 use super::*;
 use crate::fleet::aggregate::{State, Target};
 use crate::fleet::fixture::{
-    LAST, binding, host, look, machine, raw, report, report_for, state, wanted,
+    LAST, binding, host, machine, raw, report, report_for, snapshot, state, wanted,
 };
 use crate::fleet::phase::Phase;
 
-fn facts(machine: &Machine, look: &Look) -> Facts {
-    fold(machine, look).facts
+fn facts(machine: &Machine, snapshot: &Snapshot) -> Facts {
+    fold(machine, snapshot).facts
 }
 
 #[test]
 fn each_phase_is_told_with_its_record() {
     let it = machine(|_| ());
     for phase in Phase::ALL.iter().filter(|it| **it != Phase::Gone) {
-        let seen = fold(&it, &look(Some(report(*phase))));
+        let seen = fold(&it, &snapshot(Some(report(*phase))));
         assert_eq!(seen.facts.report, Reported::of(*phase));
         assert_eq!(seen.report, Some(report(*phase)));
         let present = Answer::Present { uid: Uid::new("m1"), ours: true };
@@ -25,18 +25,18 @@ fn each_phase_is_told_with_its_record() {
 #[test]
 fn only_a_question_about_this_machine_makes_it_absent() {
     let it = machine(|_| ());
-    let get = look(None);
+    let get = snapshot(None);
     assert_eq!(facts(&it, &get).report, Reported::Absent);
     assert_eq!(fold(&it, &get).sightings[0].answer, Answer::Absent { settled: true });
     for source in [Source::List, Source::Acknowledgement] {
-        let look = Look { source, ..get.clone() };
-        assert_eq!(facts(&it, &look).report, Reported::Missing, "{source:?}");
+        let snapshot = Snapshot { source, ..get.clone() };
+        assert_eq!(facts(&it, &snapshot).report, Reported::Missing, "{source:?}");
         let unknown = Answer::Unknown(Unknown::Unreachable);
-        assert_eq!(fold(&it, &look).sightings[0].answer, unknown);
+        assert_eq!(fold(&it, &snapshot).sightings[0].answer, unknown);
     }
-    let listed = Look { listing: Listing::Names, ..get.clone() };
+    let listed = Snapshot { listing: Listing::Names, ..get.clone() };
     assert_eq!(facts(&it, &listed).report, Reported::Unknown, "the last list names it");
-    let railed = Look { listing: Listing::Distrusted, ..get };
+    let railed = Snapshot { listing: Listing::Distrusted, ..get };
     let unknown = Answer::Unknown(Unknown::RailTripped);
     assert_eq!(fold(&it, &railed).sightings[0].answer, unknown);
 }
@@ -45,8 +45,8 @@ fn only_a_question_about_this_machine_makes_it_absent() {
 #[test]
 fn what_another_provider_says_is_not_about_this_machine() {
     let it = machine(|_| ());
-    for heard in [None, Some(report(Phase::Idle)), Some(report(Phase::Failed))] {
-        let elsewhere = Look { by: "q".to_owned(), ..look(heard) };
+    for reading in [None, Some(report(Phase::Idle)), Some(report(Phase::Failed))] {
+        let elsewhere = Snapshot { by: "q".to_owned(), ..snapshot(reading) };
         let seen = fold(&it, &elsewhere);
         assert_eq!((seen.facts.report, seen.report), (Reported::Unknown, None));
         assert_eq!(seen.sightings[0].answer, Answer::Unknown(Unknown::Unreachable));
@@ -59,13 +59,14 @@ fn a_look_from_before_the_last_order_says_nothing() {
     let it = wanted(Phase::Draining, Target::Unbound);
     let early = Token { sequence: LAST.sequence - 1, ..LAST };
     for source in [Source::List, Source::Get, Source::Acknowledgement] {
-        let look = Look { source, stamp: early, ..look(Some(report(Phase::Configured))) };
-        let seen = fold(&it, &look);
+        let snapshot =
+            Snapshot { source, stamp: early, ..snapshot(Some(report(Phase::Configured))) };
+        let seen = fold(&it, &snapshot);
         assert_eq!((seen.facts.report, seen.report), (Reported::Stale, None), "{source:?}");
-        let gone = Look { source, stamp: early, ..self::look(None) };
+        let gone = Snapshot { source, stamp: early, ..self::snapshot(None) };
         assert_eq!(facts(&it, &gone).report, Reported::Stale, "nor that it is gone");
     }
-    let old = Look { stamp: Token { epoch: 0, sequence: 99 }, ..look(None) };
+    let old = Snapshot { stamp: Token { epoch: 0, sequence: 99 }, ..snapshot(None) };
     assert_eq!(facts(&it, &old).report, Reported::Stale, "a look of an older epoch");
 }
 
@@ -77,9 +78,9 @@ fn an_order_that_was_not_sent_makes_no_look_at_its_machine_stale() {
         it.order = Order::Recorded;
     });
     let early = Token { sequence: LAST.sequence - 1, ..LAST };
-    let get = Look { stamp: early, ..look(Some(report(Phase::Configured))) };
+    let get = Snapshot { stamp: early, ..snapshot(Some(report(Phase::Configured))) };
     assert_eq!(facts(&recorded, &get).report, Reported::Configured);
-    let list = Look { source: Source::List, ..get };
+    let list = Snapshot { source: Source::List, ..get };
     assert_eq!(facts(&recorded, &list).report, Reported::Stale);
 }
 
@@ -97,10 +98,10 @@ fn a_cluster_is_ours_asked_for_or_anothers() {
         (&asked, "a", Bound::Other),
     ];
     for (machine, cluster, expected) in cases {
-        let seen = facts(machine, &look(Some(report_for(Phase::Configured, cluster))));
+        let seen = facts(machine, &snapshot(Some(report_for(Phase::Configured, cluster))));
         assert_eq!(seen.binding, expected, "{cluster}");
     }
-    assert_eq!(facts(&bound, &look(Some(report(Phase::Idle)))).binding, Bound::None);
+    assert_eq!(facts(&bound, &snapshot(Some(report(Phase::Idle)))).binding, Bound::None);
 }
 
 // Requirement: F-37
@@ -108,25 +109,25 @@ fn a_cluster_is_ours_asked_for_or_anothers() {
 fn a_record_that_is_refused_or_anothers_is_malformed() {
     let it = machine(|_| ());
     let refusal = Refusal::Quantity { text: "x".to_owned() };
-    let refused = Look { heard: Ok(Some(Err(refusal))), ..look(None) };
+    let refused = Snapshot { reading: Ok(Some(Err(refusal))), ..snapshot(None) };
     assert_eq!(facts(&it, &refused).report, Reported::Malformed);
     let other = Report::read(&Raw { id: "m2".to_owned(), ..raw(Phase::Idle) }).unwrap();
-    assert_eq!(facts(&it, &look(Some(other))).report, Reported::Malformed);
-    let unheard = Look { heard: Err(Unknown::Unreachable), ..look(None) };
+    assert_eq!(facts(&it, &snapshot(Some(other))).report, Reported::Malformed);
+    let unheard = Snapshot { reading: Err(Unknown::Unreachable), ..snapshot(None) };
     assert_eq!(facts(&it, &unheard).report, Reported::Unknown);
 }
 
 #[test]
 fn what_forbids_more_is_told_first() {
     let it = machine(|_| ());
-    let mut look = look(Some(report(Phase::Idle)));
-    assert_eq!(facts(&it, &look).restriction, Restriction::None);
-    look.listing = Listing::Distrusted;
-    assert_eq!(facts(&it, &look).restriction, Restriction::RailTripped);
-    look.paused = true;
-    assert_eq!(facts(&it, &look).restriction, Restriction::Paused);
-    look.superseded = true;
-    assert_eq!(facts(&it, &look).restriction, Restriction::Superseded);
+    let mut snapshot = snapshot(Some(report(Phase::Idle)));
+    assert_eq!(facts(&it, &snapshot).restriction, Restriction::None);
+    snapshot.listing = Listing::Distrusted;
+    assert_eq!(facts(&it, &snapshot).restriction, Restriction::RailTripped);
+    snapshot.paused = true;
+    assert_eq!(facts(&it, &snapshot).restriction, Restriction::Paused);
+    snapshot.superseded = true;
+    assert_eq!(facts(&it, &snapshot).restriction, Restriction::Superseded);
 }
 
 use crate::fleet::accept::Raw;

@@ -81,12 +81,12 @@ impl Fleet {
         let number = self.cluster(cluster);
         let Some(entry) = self.by_cluster.get_mut(number as usize) else { return Judged::Held };
         let mut trust = entry.trust;
-        let heard = trust.hear(rows.len());
-        match heard {
+        let reading = trust.hear(rows.len());
+        match reading {
             Judged::Held => entry.trust = trust,
             Judged::Accepted => self.believe(cluster, rows, trust),
         }
-        heard
+        reading
     }
 
     /// Takes over a demand that was judged when it was told, with what was judged.
@@ -127,7 +127,7 @@ impl Fleet {
 mod tests {
     use super::*;
 
-    fn heard(rows: &[usize]) -> Vec<Judged> {
+    fn reading(rows: &[usize]) -> Vec<Judged> {
         let mut trust = Trust::default();
         rows.iter().map(|it| trust.hear(*it)).collect()
     }
@@ -136,17 +136,21 @@ mod tests {
     #[test]
     fn a_sudden_fall_needs_three_that_say_the_same() {
         use Judged::{Accepted, Held};
-        assert_eq!(heard(&[10, 0, 0, 0, 0]), [Accepted, Held, Held, Accepted, Accepted]);
-        assert_eq!(heard(&[100, 9, 9, 10]), [Accepted, Held, Held, Accepted], "a tenth is enough");
-        assert_eq!(heard(&[9, 0]), [Accepted, Accepted], "few rows may vanish");
-        assert_eq!(heard(&[20, 1, 20, 1, 1]), [Accepted, Held, Accepted, Held, Held]);
-        let unequal = heard(&[100, 9, 5, 0, 0, 0]);
+        assert_eq!(reading(&[10, 0, 0, 0, 0]), [Accepted, Held, Held, Accepted, Accepted]);
+        assert_eq!(
+            reading(&[100, 9, 9, 10]),
+            [Accepted, Held, Held, Accepted],
+            "a tenth is enough"
+        );
+        assert_eq!(reading(&[9, 0]), [Accepted, Accepted], "few rows may vanish");
+        assert_eq!(reading(&[20, 1, 20, 1, 1]), [Accepted, Held, Accepted, Held, Held]);
+        let unequal = reading(&[100, 9, 5, 0, 0, 0]);
         assert_eq!(
             unequal,
             [Accepted, Held, Held, Held, Held, Accepted],
             "three falls are not one"
         );
-        assert_eq!(heard(&[0]), [Accepted], "also an empty first one is heard");
+        assert_eq!(reading(&[0]), [Accepted], "also an empty first one is heard");
     }
 
     // Requirement: F-31

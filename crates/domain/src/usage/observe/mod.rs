@@ -12,17 +12,17 @@ mod user;
 use std::collections::BTreeSet;
 
 use usher_kernel::{
-    Answer, Book, Name, Observation, Row, Sighting, Standing, Uid, Unknown, Visibility,
+    Answer, Name, NameLedger, Observation, Row, Sighting, Standing, Uid, Unknown, Visibility,
 };
 
 use super::aggregate::{Resolved, Usage};
 use super::attempt::{Attempt, Origin, Progress};
 use super::facts::{Blocking, Excess, Facts, Of, Resolution};
-use super::look::{Found, Heard, Look, Object, Other, Probe, is_counted};
 use super::reference::{ObjectKey, Reference, Role, UsageKey};
 use super::refusal::Refusal;
 use super::replay::{self, Age, Denied, Holders, Policy};
 use super::selector::{Candidates, Meant, resolve};
+use super::snapshot::{Found, Object, Other, Probe, Reading, Snapshot, is_counted};
 use crate::object::authority::Authority;
 
 /// One observation: facts to branch on, sightings to record, and what the verbs need.
@@ -59,8 +59,8 @@ impl Observation for Observed {
 }
 
 /// Judges one look.
-pub fn fold(usage: &Usage, book: &Book, look: &Look) -> Observed {
-    let judge = Judge { usage, book, look };
+pub fn fold(usage: &Usage, name_ledger: &NameLedger, snapshot: &Snapshot) -> Observed {
+    let judge = Judge { usage, name_ledger, snapshot };
     let (resolution, meant, refusal) = judge.resolution();
     let targets: Vec<Target> = usage.targets().iter().map(|it| judge.target(it)).collect();
     let foremost = targets.iter().max_by_key(|it| needs(it.of));
@@ -88,8 +88,8 @@ pub fn fold(usage: &Usage, book: &Book, look: &Look) -> Observed {
 #[derive(Clone, Copy)]
 struct Judge<'a> {
     usage: &'a Usage,
-    book: &'a Book,
-    look: &'a Look,
+    name_ledger: &'a NameLedger,
+    snapshot: &'a Snapshot,
 }
 
 /// One held object, judged.
@@ -120,29 +120,29 @@ const fn needs(of: Of) -> u8 {
 impl Judge<'_> {
     /// The worst cause of blindness in this look.
     fn visibility(&self) -> Visibility {
-        let look = self.look;
+        let snapshot = self.snapshot;
         let unknowns = [
-            look.of_candidates.as_ref().err(),
-            look.by_candidates.as_ref().err(),
-            look.consents.as_ref().err(),
-            look.circle.as_ref().err(),
-            look.others.as_ref().err(),
+            snapshot.of_candidates.as_ref().err(),
+            snapshot.by_candidates.as_ref().err(),
+            snapshot.consents.as_ref().err(),
+            snapshot.circle.as_ref().err(),
+            snapshot.others.as_ref().err(),
         ];
-        let objects = look.objects.values().filter_map(|it| it.as_ref().err());
-        let probes = look.probes.values().filter_map(|it| it.as_ref().err());
+        let objects = snapshot.objects.values().filter_map(|it| it.as_ref().err());
+        let probes = snapshot.probes.values().filter_map(|it| it.as_ref().err());
         let worst = unknowns.into_iter().flatten().chain(objects).chain(probes).max();
-        let replaced = look.authority == Authority::Replaced;
-        Visibility::judge(replaced, look.rail_tripped, worst.copied())
+        let replaced = snapshot.authority == Authority::Replaced;
+        Visibility::judge(replaced, snapshot.rail_tripped, worst.copied())
     }
 
     /// What stands under a name that is on record with this uid. Another world, or one that forgot,
     /// answers nothing: an object that it shows may be one that is long gone. With the
     /// mass-deletion guard tripped what is on record is not taken for gone or replaced.
-    fn heard(&self, key: &ObjectKey, known: Option<&Uid>) -> Heard<&Found> {
-        if self.look.authority == Authority::Replaced {
+    fn reading(&self, key: &ObjectKey, known: Option<&Uid>) -> Reading<&Found> {
+        if self.snapshot.authority == Authority::Replaced {
             return Err(Unknown::ClusterReplaced);
         }
-        let found = match self.look.objects.get(key) {
+        let found = match self.snapshot.objects.get(key) {
             None => return Err(Unknown::Unreachable),
             Some(Err(why)) => return Err(*why),
             Some(Ok(found)) => found,
@@ -151,19 +151,19 @@ impl Judge<'_> {
             Found::Absent | Found::KindRemoved => true,
             Found::Present(object) => known.is_some_and(|it| *it != object.uid),
         };
-        if missed && self.look.rail_tripped { Err(Unknown::RailTripped) } else { Ok(found) }
+        if missed && self.snapshot.rail_tripped { Err(Unknown::RailTripped) } else { Ok(found) }
     }
 
     /// The other Usages. With the mass-deletion guard tripped a list may lack those that hold.
-    fn others(&self) -> Heard<&[Other]> {
-        if self.look.rail_tripped {
+    fn others(&self) -> Reading<&[Other]> {
+        if self.snapshot.rail_tripped {
             return Err(Unknown::RailTripped);
         }
-        self.look.others.as_deref().map_err(|why| *why)
+        self.snapshot.others.as_deref().map_err(|why| *why)
     }
 
     fn sighting(&self, name: Name, answer: Answer) -> Sighting {
-        Sighting { name, answer, by: self.look.by.clone(), at: self.look.at }
+        Sighting { name, answer, by: self.snapshot.by.clone(), at: self.snapshot.at }
     }
 
     /// What the references mean, and whether that is what is recorded. A Usage being deleted
@@ -171,7 +171,7 @@ impl Judge<'_> {
     fn resolution(&self) -> (Resolution, Option<Meant>, Option<Refusal>) {
         if self.usage.deleting {
             let status = &self.usage.status;
-            return match (&self.look.circle, &status.of) {
+            return match (&self.snapshot.circle, &status.of) {
                 (Ok(Some(_)), Some(of)) if !of.found.is_empty() => {
                     let of = Resolved { from: of.from.clone(), found: vec![] };
                     let meant = Meant { of, by: status.by.clone() };
@@ -184,14 +184,15 @@ impl Judge<'_> {
             Ok(spec) => spec,
             Err(refusal) => return (Resolution::Refused, None, Some(refusal.clone())),
         };
-        let look = self.look;
-        let heard = (&look.of_candidates, &look.by_candidates, look.consents, &look.circle);
-        let (Ok(of), Ok(by), Ok(consents), Ok(circle)) = heard else {
+        let snapshot = self.snapshot;
+        let reading =
+            (&snapshot.of_candidates, &snapshot.by_candidates, snapshot.consents, &snapshot.circle);
+        let (Ok(of), Ok(by), Ok(consents), Ok(circle)) = reading else {
             return (Resolution::Unknown, None, None);
         };
         // With the mass-deletion guard tripped a list may lack what is meant.
         let listed = spec.of.is_selector() || spec.by.as_ref().is_some_and(Reference::is_selector);
-        if listed && look.rail_tripped {
+        if listed && snapshot.rail_tripped {
             return (Resolution::Unknown, None, None);
         }
         let mut meant = match resolve(self.usage, spec, Candidates { of, by }) {
@@ -219,7 +220,7 @@ impl Judge<'_> {
     }
 
     fn recorded(&self, role: Role, key: &ObjectKey) -> Option<&Row> {
-        self.book.latest(&role.name(key))
+        self.name_ledger.latest(&role.name(key))
     }
 
     /// The uid of what stands under a name, as far as is on record.
@@ -234,7 +235,7 @@ impl Judge<'_> {
         if !self.usage.status.phase.holds() {
             return of(Of::Unresolved);
         }
-        let heard = match self.heard(key, self.known(Role::Mark, key)) {
+        let reading = match self.reading(key, self.known(Role::Mark, key)) {
             Err(why) => {
                 // What is not known is neither exposed nor proven anew.
                 let proven = self.recorded(Role::Mark, key).and_then(|it| it.uid.clone());
@@ -242,9 +243,9 @@ impl Judge<'_> {
                 let sighting = self.sighting(Role::Mark.name(key), Answer::Unknown(why));
                 return Target { proven, sighting: Some(sighting), ..of(Of::Unknown) };
             }
-            Ok(heard) => heard,
+            Ok(reading) => reading,
         };
-        let (fact, answer) = match heard {
+        let (fact, answer) = match reading {
             Found::Absent => (Of::Absent, Answer::Absent { settled: false }),
             Found::KindRemoved => (Of::KindRemoved, Answer::Absent { settled: false }),
             Found::Present(object) => {
@@ -253,7 +254,7 @@ impl Judge<'_> {
             }
         };
         let sighting = Some(self.sighting(Role::Mark.name(key), answer));
-        let uid = match heard {
+        let uid = match reading {
             Found::Present(object) => Some(object.uid.clone()),
             Found::Absent | Found::KindRemoved => None,
         };
@@ -279,7 +280,7 @@ impl Judge<'_> {
             (false, true) => Of::Outlived,
             (false, false) => Of::Unmarked,
             (true, true) => Of::Proven,
-            (true, false) => match self.look.probes.get(key) {
+            (true, false) => match self.snapshot.probes.get(key) {
                 Some(Ok(Probe::Refused)) => Of::Proven,
                 Some(Ok(Probe::Allowed)) => Of::Allowed,
                 Some(Err(_)) | None => Of::Marked,
@@ -292,7 +293,7 @@ impl Judge<'_> {
     fn blocking(&self) -> Option<(ObjectKey, Uid)> {
         let mut attempts = self.usage.status.attempts.iter();
         let attempt = attempts.find(|it| {
-            let blocks = match self.heard(&it.object, Some(&it.uid)) {
+            let blocks = match self.reading(&it.object, Some(&it.uid)) {
                 Ok(Found::Present(object)) => object.uid == it.uid && object.blocks,
                 Ok(Found::Absent | Found::KindRemoved) | Err(_) => false,
             };
@@ -323,7 +324,7 @@ impl Judge<'_> {
 
     /// Every open row of a mark on an object that is not to be held.
     fn unheld(&self) -> Vec<(ObjectKey, &Row)> {
-        let open = self.book.rows().iter().filter(|it| !it.standing.is_settled());
+        let open = self.name_ledger.rows().iter().filter(|it| !it.standing.is_settled());
         let marks = open.filter_map(|row| Some((Role::Mark.key(&row.name)?, row)));
         marks.filter(|(key, _)| !self.usage.holds(key)).collect()
     }
@@ -335,7 +336,7 @@ impl Judge<'_> {
         if row.standing == Standing::Intended {
             return none;
         }
-        let object = match self.heard(key, row.uid.as_ref()) {
+        let object = match self.reading(key, row.uid.as_ref()) {
             Err(why) => return (Answer::Unknown(why), None),
             Ok(Found::Absent | Found::KindRemoved) => return none,
             Ok(Found::Present(object)) => object,
@@ -370,7 +371,7 @@ impl Judge<'_> {
                 Progress::Withdrawn { .. } => replay::Progress::Withdrawn,
             },
             object,
-            age: if attempt.expires_at <= self.look.at { Age::Expired } else { Age::Current },
+            age: if attempt.expires_at <= self.snapshot.at { Age::Expired } else { Age::Current },
             holders,
             policy: if self.usage.replays() { Policy::On } else { Policy::Off },
         };
@@ -379,7 +380,7 @@ impl Judge<'_> {
 
     /// The object whose deletion was denied, and its revision where the owners matter.
     fn denied_object(&self, attempt: &Attempt) -> (replay::Object, Option<String>) {
-        let object = match self.heard(&attempt.object, Some(&attempt.uid)) {
+        let object = match self.reading(&attempt.object, Some(&attempt.uid)) {
             Err(_) => return (replay::Object::Unknown, None),
             Ok(Found::Present(it)) if it.uid == attempt.uid && !it.deleting => it,
             Ok(Found::Present(_) | Found::Absent | Found::KindRemoved) => {

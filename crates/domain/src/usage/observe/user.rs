@@ -3,8 +3,8 @@
 use usher_kernel::{Answer, Sighting, Standing};
 
 use super::super::facts::{By, Resolve};
-use super::super::look::Found;
 use super::super::reference::{ObjectKey, Role};
+use super::super::snapshot::Found;
 use super::Judge;
 
 impl Judge<'_> {
@@ -29,7 +29,7 @@ impl Judge<'_> {
             Standing::Seen | Standing::Gone => true,
             Standing::Intended | Standing::Foreign | Standing::Abandoned => false,
         };
-        match self.heard(key, self.known(Role::User, key)) {
+        match self.reading(key, self.known(Role::User, key)) {
             Err(why) => (By::Unknown, Some(Answer::Unknown(why))),
             // Nothing is recorded of it: should the kind come back, it is known who was seen.
             Ok(Found::KindRemoved) if standing == Standing::Gone => (By::Gone, None),

@@ -23,7 +23,7 @@ use usher_domain::fleet::list::Credence;
 use usher_domain::fleet::phase::Phase;
 use usher_domain::fleet::plan::{Switch, check_needs};
 use usher_domain::fleet::reconcile::as_recorded;
-use usher_domain::object::id::MachineLifeId;
+use usher_domain::object::id::MachineRecordId;
 use usher_kernel::Timestamp;
 use usher_store::{Brake, Demand, MachineCommand, RollUp, ShardState, Store, StoredMachine};
 
@@ -62,12 +62,12 @@ impl Fleet for Machines {
         Ok(page(views, &paging, |it: &MachineView| it.id.to_string()))
     }
 
-    async fn machine(&self, id: MachineLifeId) -> Answer<MachineView> {
+    async fn machine(&self, id: MachineRecordId) -> Answer<MachineView> {
         let found = self.stored_machine(id).await?;
         Ok(self.sights().await?.view(found))
     }
 
-    async fn why_machine(&self, id: MachineLifeId) -> Answer<MachineWhy> {
+    async fn why_machine(&self, id: MachineRecordId) -> Answer<MachineWhy> {
         let found = self.stored_machine(id).await?;
         let sights = self.sights().await?;
         let machine = sights.view(found);
@@ -77,7 +77,7 @@ impl Fleet for Machines {
     async fn settle(
         &self,
         caller: &Caller,
-        id: MachineLifeId,
+        id: MachineRecordId,
         settlement: Settlement,
     ) -> Answer<MachineView> {
         let word = match settlement {
@@ -143,7 +143,7 @@ impl Machines {
         found.ok_or_else(unknown)
     }
 
-    async fn stored_machine(&self, id: MachineLifeId) -> Answer<StoredMachine> {
+    async fn stored_machine(&self, id: MachineRecordId) -> Answer<StoredMachine> {
         let found = self.store.machine(id).await;
         found.map_err(missing(not_found(Thing::Machine, &id.to_string())))
     }

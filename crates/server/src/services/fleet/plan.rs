@@ -11,7 +11,7 @@ use usher_domain::fleet::plan::{
     Aim, Circumstances, Figures, Fleet, HeldBack, Need, Outcome, Plan, RawNeed, Slot, Switch,
     Windows, plan,
 };
-use usher_domain::object::id::MachineLifeId;
+use usher_domain::object::id::MachineRecordId;
 use usher_store::Demand;
 
 use super::super::failure;
@@ -27,7 +27,7 @@ const NEEDS_MAX: usize = 500;
 /// A shard in memory: its index, and the machine of each slot.
 struct Loaded {
     fleet: Fleet,
-    slots: Vec<MachineLifeId>,
+    slots: Vec<MachineRecordId>,
     broken: u64,
     demands: Vec<Demand>,
 }
@@ -119,7 +119,7 @@ impl Machines {
 }
 
 impl Loaded {
-    fn enter(&mut self, id: MachineLifeId, machine: &Machine) {
+    fn enter(&mut self, id: MachineRecordId, machine: &Machine) {
         let slot = Slot(u32::try_from(self.slots.len()).unwrap_or(u32::MAX));
         self.fleet.apply(slot, Some(machine));
         self.slots.push(id);

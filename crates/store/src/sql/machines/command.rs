@@ -6,7 +6,7 @@ use usher_domain::broker::phase::Phase as ResourcePhase;
 use usher_domain::fleet::aggregate::Machine;
 use usher_domain::fleet::command::{self as rules, Change};
 use usher_domain::fleet::refusal::Refusal;
-use usher_domain::object::id::{MachineLifeId, ResourceId};
+use usher_domain::object::id::{MachineRecordId, ResourceId};
 use usher_kernel::{Record, Timestamp};
 use uuid::Uuid;
 
@@ -19,7 +19,7 @@ use crate::machines::{MachineCommand, StoredMachine};
 impl Port {
     pub(crate) async fn command_machine(
         &self,
-        id: MachineLifeId,
+        id: MachineRecordId,
         command: MachineCommand,
         audit: Option<audit::Entry>,
     ) -> Result<StoredMachine, Error> {
@@ -42,7 +42,7 @@ impl Port {
 /// Carries out an order on the row as it is, and marks it for its shard.
 async fn carry_out(
     conn: &mut Conn,
-    id: MachineLifeId,
+    id: MachineRecordId,
     command: MachineCommand,
     write_id: Uuid,
 ) -> Result<StoredMachine, Error> {
@@ -72,14 +72,17 @@ async fn carry_out(
     if let Some(event) = &event {
         cycle::write_events(conn, &[(id, &next, version, event)]).await?;
     }
-    Ok(StoredMachine { id, record: Record { version, state: next, book: record.book } })
+    Ok(StoredMachine {
+        id,
+        record: Record { version, state: next, name_ledger: record.name_ledger },
+    })
 }
 
 /// Refuses a resource that holds another machine already, or is out. Its row is locked, so that of
 /// two who take one for it at the same time the second sees the first.
 async fn hold_no_other(
     conn: &mut Conn,
-    id: MachineLifeId,
+    id: MachineRecordId,
     holder: ResourceId,
 ) -> Result<(), Error> {
     let sql = concat!("SELECT phase FROM resources WHERE id = $1", lock!());
@@ -101,7 +104,7 @@ async fn hold_no_other(
 /// Writes a locked row for another caller than its shard.
 async fn mark(
     conn: &mut Conn,
-    (id, next): (MachineLifeId, &Machine),
+    (id, next): (MachineRecordId, &Machine),
     write_id: Uuid,
 ) -> Result<(), Error> {
     let sql = "UPDATE machines SET version = version + 1, write_id = $2, phase = $3, cluster = $4,

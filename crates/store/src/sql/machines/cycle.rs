@@ -9,7 +9,7 @@ use usher_domain::fleet::accept::Adopted;
 use usher_domain::fleet::aggregate::Machine;
 use usher_domain::fleet::event::Event;
 use usher_domain::fleet::ident::ShardId;
-use usher_domain::object::id::MachineLifeId;
+use usher_domain::object::id::MachineRecordId;
 use usher_kernel::Version;
 use uuid::Uuid;
 
@@ -26,7 +26,7 @@ const ROWS_MAX: usize = 500;
 const FIRST: Version = Version(1);
 
 writes! {
-    fn heed_machines(lease: ShardLease, read: Vec<(MachineLifeId, Version)>) -> ()
+    fn heed_machines(lease: ShardLease, read: Vec<(MachineRecordId, Version)>) -> ()
         = |conn| heed(conn, &lease, &read);
 }
 
@@ -34,7 +34,7 @@ impl Port {
     pub(crate) async fn commit_cycle(&self, cycle: Cycle) -> Result<Written, Error> {
         let write_id = Uuid::now_v7();
         let shard = cycle.lease.shard.clone();
-        let items: Vec<MachineLifeId> = cycle.writes.iter().map(|it| it.id).collect();
+        let items: Vec<MachineRecordId> = cycle.writes.iter().map(|it| it.id).collect();
         let adopted = cycle.adopted.clone();
         // Resources that wait for a machine are woken when there are new ones.
         let tells = !adopted.is_empty() || cycle.writes.iter().any(|it| it.event.is_some());
@@ -59,7 +59,7 @@ impl Port {
     async fn known_cycle(
         &self,
         shard: &ShardId,
-        (items, adopted): (&[MachineLifeId], &[Adopted]),
+        (items, adopted): (&[MachineRecordId], &[Adopted]),
         write_id: Uuid,
     ) -> Result<Option<Written>, Error> {
         let conn = &mut *self.pool.read().await?;
@@ -122,7 +122,7 @@ async fn update(
             .push_bind(fields.holder.map(|it| *it.as_uuid()))
             .push_bind(fields.disputed.is_some())
             .push_bind(Json(fields.clone()))
-            .push_bind(Json(it.book.rows().to_vec()));
+            .push_bind(Json(it.name_ledger.rows().to_vec()));
     });
     sql.push(
         ") AS v WHERE machines.id = v.column1 AND machines.version = v.column2
@@ -139,7 +139,7 @@ async fn insert(
     conn: &mut Conn,
     adopted: &[Adopted],
     write_id: Uuid,
-) -> Result<Vec<Option<MachineLifeId>>, Error> {
+) -> Result<Vec<Option<MachineRecordId>>, Error> {
     let mut sql = QueryBuilder::<Db>::new(
         "INSERT INTO machines (id, owner, provider, name, version, write_id, phase, cluster,
             holder, disputed, woken, fields, book) ",
@@ -165,12 +165,12 @@ async fn insert(
     sql.push(" ON CONFLICT (provider, name) WHERE phase <> 'Gone' DO NOTHING RETURNING id");
     let begun = sql.build_query_scalar::<Uuid>().fetch_all(&mut *conn).await;
     let begun: BTreeSet<Uuid> = begun.doing("adopt machines")?.into_iter().collect();
-    let item = |id: Uuid| begun.contains(&id).then(|| MachineLifeId::from_uuid(id));
+    let item = |id: Uuid| begun.contains(&id).then(|| MachineRecordId::from_uuid(id));
     Ok(ids.into_iter().map(item).collect())
 }
 
 /// A crossing of a machine, with the version it brings.
-type Crossing<'a> = (MachineLifeId, &'a Machine, Version, &'a Event);
+type Crossing<'a> = (MachineRecordId, &'a Machine, Version, &'a Event);
 
 /// Tells of crossings in the one log, in their transaction.
 pub(super) async fn write_events(conn: &mut Conn, crossings: &[Crossing<'_>]) -> Result<(), Error> {
@@ -218,7 +218,7 @@ fn payload(machine: &Machine, event: &Event) -> Map<String, Value> {
 /// Which machines of a batch were written by this very write.
 async fn written_by(
     conn: &mut Conn,
-    ids: &[MachineLifeId],
+    ids: &[MachineRecordId],
     write_id: Uuid,
 ) -> Result<BTreeSet<Uuid>, Error> {
     let mut found = BTreeSet::new();
@@ -240,7 +240,7 @@ async fn begun_by(
     conn: &mut Conn,
     adopted: &[Adopted],
     write_id: Uuid,
-) -> Result<Vec<Option<MachineLifeId>>, Error> {
+) -> Result<Vec<Option<MachineRecordId>>, Error> {
     let mut items = Vec::with_capacity(adopted.len());
     for it in adopted {
         let fields = it.machine.fields();
@@ -252,7 +252,7 @@ async fn begun_by(
             .fetch_optional(&mut *conn)
             .await
             .doing("ask what became of a commit")?;
-        items.push(found.map(MachineLifeId::from_uuid));
+        items.push(found.map(MachineRecordId::from_uuid));
     }
     Ok(items)
 }
@@ -261,7 +261,7 @@ async fn begun_by(
 async fn heed(
     conn: &mut Conn,
     lease: &ShardLease,
-    read: &[(MachineLifeId, Version)],
+    read: &[(MachineRecordId, Version)],
 ) -> Result<(), Error> {
     shards::fence(conn, lease).await?;
     for read in read.chunks(ROWS_MAX) {

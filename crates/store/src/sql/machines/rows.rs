@@ -5,8 +5,8 @@ use usher_domain::fleet::aggregate::{Fields, Machine};
 use usher_domain::fleet::ident::ShardId;
 use usher_domain::fleet::phase::Phase;
 use usher_domain::fleet::refusal::Refusal;
-use usher_domain::object::id::{MachineLifeId, ResourceId};
-use usher_kernel::{Book, Record, Row, Version};
+use usher_domain::object::id::{MachineRecordId, ResourceId};
+use usher_kernel::{NameLedger, Record, Row, Version};
 use uuid::Uuid;
 
 use super::super::port::Port;
@@ -16,11 +16,11 @@ use crate::error::{Doing as _, Error};
 use crate::machines::{MachineQuery, Roll, StoredMachine};
 
 reads! {
-    fn machines_of(shard: &ShardId, after: Option<MachineLifeId>, count: u32) -> Roll
+    fn machines_of(shard: &ShardId, after: Option<MachineRecordId>, count: u32) -> Roll
         = |conn| of_shard(conn, shard, after, count);
     fn woken_machines(shard: &ShardId, count: u32) -> Roll = |conn| woken(conn, shard, count);
-    fn machine(id: MachineLifeId) -> StoredMachine = |conn| one(conn, id, "");
-    fn machines(query: &MachineQuery, after: Option<MachineLifeId>, count: u32) -> Roll
+    fn machine(id: MachineRecordId) -> StoredMachine = |conn| one(conn, id, "");
+    fn machines(query: &MachineQuery, after: Option<MachineRecordId>, count: u32) -> Roll
         = |conn| list(conn, query, after, count);
     fn machine_holders(shard: &ShardId) -> Vec<ResourceId> = |conn| holders(conn, shard);
     fn holder_beside(provider: &str) -> Option<(ResourceId, String)>
@@ -37,7 +37,7 @@ struct MachineRow {
     owner: String,
     phase: String,
     fields: String,
-    book: String,
+    name_ledger: String,
 }
 
 const COLUMNS: &str = "SELECT id, version, owner, phase, CAST(fields AS text) AS fields,
@@ -47,7 +47,7 @@ const COLUMNS: &str = "SELECT id, version, owner, phase, CAST(fields AS text) AS
 async fn of_shard(
     conn: &mut Conn,
     shard: &ShardId,
-    after: Option<MachineLifeId>,
+    after: Option<MachineRecordId>,
     count: u32,
 ) -> Result<Roll, Error> {
     let mut sql = QueryBuilder::<Db>::new(COLUMNS);
@@ -66,7 +66,7 @@ async fn woken(conn: &mut Conn, shard: &ShardId, count: u32) -> Result<Roll, Err
 async fn list(
     conn: &mut Conn,
     query: &MachineQuery,
-    after: Option<MachineLifeId>,
+    after: Option<MachineRecordId>,
     count: u32,
 ) -> Result<Roll, Error> {
     let mut sql = QueryBuilder::<Db>::new(COLUMNS);
@@ -95,7 +95,7 @@ async fn list(
 async fn page(
     conn: &mut Conn,
     mut sql: QueryBuilder<Db>,
-    after: Option<MachineLifeId>,
+    after: Option<MachineRecordId>,
     count: u32,
 ) -> Result<Roll, Error> {
     sql.push(" AND id > ").push_bind(after.map_or(Uuid::nil(), |it| *it.as_uuid()));
@@ -103,10 +103,10 @@ async fn page(
     let rows = sql.build_query_as::<MachineRow>().fetch_all(&mut *conn).await;
     let rows = rows.doing("read machines")?;
     let full = u32::try_from(rows.len()).is_ok_and(|it| it >= count);
-    let last = rows.last().map(|it| MachineLifeId::from_uuid(it.id));
+    let last = rows.last().map(|it| MachineRecordId::from_uuid(it.id));
     let mut roll = Roll { next: last.filter(|_| full), ..Roll::default() };
     for row in rows {
-        let id = MachineLifeId::from_uuid(row.id);
+        let id = MachineRecordId::from_uuid(row.id);
         match row.stored() {
             Ok(machine) => roll.machines.push(machine),
             Err(broken) => roll.broken.push((id, broken.to_string())),
@@ -118,7 +118,7 @@ async fn page(
 /// Reads one machine, and locks it if the statement ends so.
 pub(super) async fn one(
     conn: &mut Conn,
-    id: MachineLifeId,
+    id: MachineRecordId,
     lock: &'static str,
 ) -> Result<StoredMachine, Error> {
     let mut sql = QueryBuilder::<Db>::new(COLUMNS);
@@ -197,7 +197,8 @@ impl MachineRow {
         let row = format!("machine \"{}\"", self.id);
         let fields: Fields =
             serde_json::from_str(&self.fields).map_err(|_| corrupt(&row, "fields"))?;
-        let rows: Vec<Row> = serde_json::from_str(&self.book).map_err(|_| corrupt(&row, "book"))?;
+        let rows: Vec<Row> =
+            serde_json::from_str(&self.name_ledger).map_err(|_| corrupt(&row, "book"))?;
         let state = Machine::hydrate(fields).map_err(|refusal| {
             let field =
                 if let Refusal::InvalidInput { what } = &refusal { what } else { refusal.code() };
@@ -210,8 +211,11 @@ impl MachineRow {
         if state.fields().owner.as_str() != self.owner {
             return Err(corrupt(&row, "owner"));
         }
-        let record =
-            Record { version: Version(self.version.unsigned_abs()), state, book: Book::new(rows) };
-        Ok(StoredMachine { id: MachineLifeId::from_uuid(self.id), record })
+        let record = Record {
+            version: Version(self.version.unsigned_abs()),
+            state,
+            name_ledger: NameLedger::new(rows),
+        };
+        Ok(StoredMachine { id: MachineRecordId::from_uuid(self.id), record })
     }
 }

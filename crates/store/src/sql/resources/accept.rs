@@ -119,7 +119,7 @@ async fn insert_resources(conn: &mut Conn, group: &[Arc<Declared>]) -> Result<()
     let mut sql = QueryBuilder::<Db>::new(
         "INSERT INTO resources (id, name, tenancy, project, blueprint_version, credential,
             provider_config, installation, world, namespace, composite, xr_name, role, strategy,
-            parameters, api_url, agent_image, key_id, phase, generation, tenure, created_at,
+            parameters, api_url, agent_image, key_id, phase, generation, generation_state, created_at,
             updated_at, phase_since) ",
     );
     sql.push_values(group, |mut values, declared| {
@@ -145,7 +145,7 @@ async fn insert_resources(conn: &mut Conn, group: &[Arc<Declared>]) -> Result<()
             .push_bind(it.pinned.key_id.as_str())
             .push_bind(it.phase.as_str())
             .push_bind(i64::from(it.generation.0))
-            .push_bind(it.tenure.as_str())
+            .push_bind(it.generation_state.as_str())
             .push_bind(Time(it.created_at))
             .push_bind(Time(it.updated_at))
             .push_bind(Time(it.phase_since));

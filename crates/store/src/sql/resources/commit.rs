@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use usher_domain::broker::aggregate::{Fields, Resource};
-use usher_domain::broker::consequence::Consequences;
+use usher_domain::broker::side_writes::SideWrites;
 use uuid::Uuid;
 
 use super::super::group::Batchable;
@@ -87,7 +87,7 @@ async fn apply_side_writes(
     (before, after): (&Resource, &Resource),
     bound: Duration,
 ) -> Result<(), Error> {
-    let side_writes = Consequences::of(before, after);
+    let side_writes = SideWrites::of(before, after);
     if side_writes.revoke_tokens || side_writes.substrate_ready_at.is_some() {
         tokens::revoke::with_write(conn, side_writes, after).await?;
     }

@@ -31,11 +31,11 @@ macro_rules! record_columns {
     () => {
         concat!(
             "l.version AS version, ",
-            book!(),
+            name_ledger!(),
             " AS book, r.id, r.name, r.tenancy, r.project, r.blueprint_version, r.credential,
             r.provider_config, r.installation, r.world, r.namespace, r.composite, r.xr_name, r.role,
             r.strategy, r.parameters, r.api_url, r.agent_image, r.key_id, r.phase, r.generation,
-            r.tenure, r.deletion_requested_at, r.quiet_until, r.substrate_ready_at, r.outcome,
+            r.generation_state, r.deletion_requested_at, r.quiet_until, r.substrate_ready_at, r.outcome,
             r.created_at, r.updated_at, r.phase_since"
         )
     };
@@ -91,7 +91,7 @@ pub(crate) async fn many(
 #[derive(sqlx::FromRow)]
 pub(super) struct ResourceRow {
     version: i64,
-    book: String,
+    name_ledger: String,
     id: Uuid,
     name: String,
     tenancy: Uuid,
@@ -112,7 +112,7 @@ pub(super) struct ResourceRow {
     key_id: String,
     phase: String,
     generation: i64,
-    tenure: String,
+    generation_state: String,
     deletion_requested_at: Option<Time>,
     quiet_until: Option<Time>,
     substrate_ready_at: Option<Time>,
@@ -128,7 +128,7 @@ pub(crate) async fn update(conn: &mut Conn, changed: &[&Fields]) -> Result<(), E
         return Ok(());
     }
     let mut sql = QueryBuilder::<Db>::new(
-        "UPDATE resources SET phase = v.column2, generation = v.column3, tenure = v.column4,
+        "UPDATE resources SET phase = v.column2, generation = v.column3, generation_state = v.column4,
             deletion_requested_at = v.column5, quiet_until = v.column6,
             substrate_ready_at = v.column7, outcome = v.column8, updated_at = v.column9,
             phase_since = v.column10 FROM (",
@@ -138,7 +138,7 @@ pub(crate) async fn update(conn: &mut Conn, changed: &[&Fields]) -> Result<(), E
             .push_bind(*next.id.as_uuid())
             .push_bind(next.phase.as_str())
             .push_bind(i64::from(next.generation.0))
-            .push_bind(next.tenure.as_str())
+            .push_bind(next.generation_state.as_str())
             .push_bind(Time::some(next.deletion_requested_at))
             .push_bind(Time::some(next.quiet_until))
             .push_bind(Time::some(next.substrate_ready_at))
@@ -154,7 +154,7 @@ pub(crate) async fn update(conn: &mut Conn, changed: &[&Fields]) -> Result<(), E
 impl ResourceRow {
     pub(super) fn record(self) -> Read<Resource> {
         let row = format!("resource \"{}\"", self.id);
-        let (version, book) = (version(self.version), names::read(&row, &self.book)?);
+        let (version, name_ledger) = (version(self.version), names::read(&row, &self.name_ledger)?);
         let resource = Resource::hydrate(self.fields(&row)?);
         let state = resource.map_err(|refusal| {
             let field = if let Refusal::InvalidInput { what } = &refusal {
@@ -164,7 +164,7 @@ impl ResourceRow {
             };
             corrupt(&row, field)
         })?;
-        Ok(Record { version, state, book })
+        Ok(Record { version, state, name_ledger })
     }
 
     fn fields(self, row: &str) -> Result<Fields, Error> {
@@ -193,7 +193,7 @@ impl ResourceRow {
             pinned,
             phase: word(row, "phase", &self.phase)?,
             generation: generation(row, self.generation)?,
-            tenure: word(row, "tenure", &self.tenure)?,
+            generation_state: word(row, "generation_state", &self.generation_state)?,
             deletion_requested_at: at(self.deletion_requested_at),
             quiet_until: at(self.quiet_until),
             substrate_ready_at: at(self.substrate_ready_at),

@@ -7,7 +7,7 @@ pub(crate) mod revoke;
 use std::time::Duration;
 
 use sqlx::QueryBuilder;
-use usher_domain::broker::facts::Tenure;
+use usher_domain::broker::facts::GenerationState;
 use usher_domain::object::enrolment::KeyId;
 use usher_domain::object::id::{PeerId, ProjectId, ResourceId, TokenId};
 use usher_domain::tokens::{Consumption, Lifetime, ResourceView, Token, Verifier};
@@ -90,7 +90,7 @@ async fn list(
         "SELECT t.id, t.resource, t.project, t.generation, t.key_id, t.verifier, t.issued_at,
             t.first_ready_at, t.lifetime_us, t.consumed_by, t.consumed_nonce, t.consumed_key,
             t.consumed_at, t.revoked_at, r.generation AS resource_generation,
-            r.deletion_requested_at, r.tenure
+            r.deletion_requested_at, r.generation_state
         FROM tokens AS t JOIN resources AS r ON r.id = t.resource WHERE t.id > ",
     );
     sql.push_bind(after.map_or(Uuid::nil(), |it| *it.as_uuid()));
@@ -108,7 +108,7 @@ struct ListedTokenRow {
     token: TokenRow,
     resource_generation: i64,
     deletion_requested_at: Option<Time>,
-    tenure: String,
+    generation_state: String,
 }
 
 impl ListedTokenRow {
@@ -117,7 +117,8 @@ impl ListedTokenRow {
         let resource = ResourceView {
             generation: generation(&row, self.resource_generation)?,
             deletion_requested: self.deletion_requested_at.is_some(),
-            replacing: word::<Tenure>(&row, "tenure", &self.tenure)? == Tenure::Leaving,
+            replacing: word::<GenerationState>(&row, "generation_state", &self.generation_state)?
+                == GenerationState::Leaving,
         };
         Ok((self.token.token()?, resource))
     }

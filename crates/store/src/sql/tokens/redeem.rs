@@ -2,7 +2,7 @@
 //! consumed, its peer registered and the resource woken.
 
 use usher_domain::broker::aggregate::Resource;
-use usher_domain::broker::facts::Tenure;
+use usher_domain::broker::facts::GenerationState;
 use usher_domain::object::id::{ResourceId, TokenId};
 use usher_domain::tokens::{Consumption, Outcome, Refusal, Request, ResourceView};
 use uuid::Uuid;
@@ -51,7 +51,7 @@ fn view(resource: &Resource) -> ResourceView {
     ResourceView {
         generation: resource.generation(),
         deletion_requested: resource.deletion_requested_at().is_some(),
-        replacing: resource.tenure() == Tenure::Leaving,
+        replacing: resource.generation_state() == GenerationState::Leaving,
     }
 }
 

@@ -1,7 +1,7 @@
 //! What becomes of the tokens of a resource with a write of it, in the transaction of that write.
 
 use usher_domain::broker::aggregate::Resource;
-use usher_domain::broker::consequence::Consequences;
+use usher_domain::broker::side_writes::SideWrites;
 use usher_domain::tokens::ResourceChange;
 
 use super::super::{Conn, Db};
@@ -13,7 +13,7 @@ use crate::error::{Doing as _, Error};
 /// locked the resource's row, so that none of them is issued or redeemed meanwhile.
 pub(crate) async fn with_write(
     conn: &mut Conn,
-    side_writes: Consequences,
+    side_writes: SideWrites,
     after: &Resource,
 ) -> Result<(), Error> {
     let tokens = of_resource(conn, after.id()).await?;

@@ -169,8 +169,8 @@ impl Checker {
                 return Err(format!("{id} tells {told:?} with version {step}"));
             }
         }
-        let evidence = &record.book.rows()[0].evidence.answer;
-        let standings = || record.book.rows().iter().map(|it| it.standing);
+        let evidence = &record.name_ledger.rows()[0].evidence.answer;
+        let standings = || record.name_ledger.rows().iter().map(|it| it.standing);
         let tombstone = store.entry(WorkItem::Tombstone(id)).await.unwrap();
         let deleted = events.values().any(|it| *it == EventType::Deleted);
         let whole = match asked {

@@ -6,10 +6,13 @@ use super::*;
 type Parts = (ProviderConfig, Vec<Row>, Option<Verb>, Wake, Reason);
 
 fn decide(state: &ProviderConfig, rows: &[Row], seen: &Observed) -> Parts {
-    let record =
-        Record { version: Version(1), state: state.clone(), book: Book::new(rows.to_vec()) };
+    let record = Record {
+        version: Version(1),
+        state: state.clone(),
+        name_ledger: NameLedger::new(rows.to_vec()),
+    };
     let Decision { next, rows, effect, event, wake, reason } =
-        Life::default().decide(&record, seen, NOW);
+        ProviderConfigReconciler::default().decide(&record, seen, NOW);
     assert!(event.is_none(), "a ProviderConfig tells nothing");
     (next, rows, effect, wake, reason)
 }
@@ -83,26 +86,26 @@ fn the_objects_go_one_after_the_other() {
     let it = out(G1);
     let names = [it.config_name(G1), it.external_secret_name(G1), it.secret_name(G1)];
     let uids = ["c", "e", "s"];
-    let mut heard: Vec<_> =
+    let mut reading: Vec<_> =
         [found("c", "a"), found("e", "a"), found("s", "e")].into_iter().map(Some).collect();
     let rows = [seen(it.anchor_name(G1), "a")].into_iter();
     let rows = rows.chain(names.iter().cloned().zip(uids).map(|(name, uid)| seen(name, uid)));
-    let mut book = Book::new(rows);
+    let mut name_ledger = NameLedger::new(rows);
     for (next, (name, uid)) in names.iter().zip(uids).enumerate() {
-        let look = bent(|look| {
-            look.anchors = Ok([(G1, object("a", None))].into());
-            let [config, external_secret, secret] = [0, 1, 2].map(|it| heard[it].clone());
-            look.config = Ok(config);
-            look.external_secret = Ok(external_secret);
-            look.secret = Ok(secret);
+        let snapshot = bent(|snapshot| {
+            snapshot.anchors = Ok([(G1, object("a", None))].into());
+            let [config, external_secret, secret] = [0, 1, 2].map(|it| reading[it].clone());
+            snapshot.config = Ok(config);
+            snapshot.external_secret = Ok(external_secret);
+            snapshot.secret = Ok(secret);
         });
-        let seen = fold(&it, &book, &look);
-        let (_, changed, verb, ..) = decide(&it, book.rows(), &seen);
+        let seen = fold(&it, &name_ledger, &snapshot);
+        let (_, changed, verb, ..) = decide(&it, name_ledger.rows(), &seen);
         let (object, uid) = (name.clone(), Uid::new(uid));
         let revision = format!("r-{}", uid.0);
         assert_eq!(verb, Some(Verb::Delete { object, uid, revision }));
-        book = book.with(&changed);
-        heard[next] = None;
+        name_ledger = name_ledger.with(&changed);
+        reading[next] = None;
     }
 }
 
@@ -188,7 +191,7 @@ fn what_was_seen_is_recorded_with_the_decision() {
         at: NOW,
     }];
     let seen = Observed { sightings, ..observed(NOTHING) };
-    let changed = Book::new(rows.to_vec()).absorb(&seen.sightings);
+    let changed = NameLedger::new(rows.to_vec()).absorb(&seen.sightings);
     assert_eq!(changed.len(), 1);
     let away = ProviderConfig { phase: Phase::Gone, ..it.clone() };
     let expected = (away, changed, None, Wake::OnChange, Reason::Gone);

@@ -4,7 +4,7 @@ use usher_kernel::Uid;
 
 use super::super::*;
 use crate::broker::fixture::{G1, NOW, installation, uuid};
-use crate::broker::look;
+use crate::broker::snapshot;
 use crate::object::authority::Authority;
 
 pub(super) fn config(bend: impl FnOnce(&mut ProviderConfig)) -> ProviderConfig {
@@ -33,11 +33,11 @@ pub(super) fn out(generation: Generation) -> ProviderConfig {
     })
 }
 
-pub(super) fn object(uid: &str, owner: Option<&str>) -> look::Object {
-    look::Object {
+pub(super) fn object(uid: &str, owner: Option<&str>) -> snapshot::Object {
+    snapshot::Object {
         uid: Uid::new(uid),
         installation: Some(installation().to_string()),
-        life: Some(config(|_| ()).id.to_string()),
+        record_id: Some(config(|_| ()).id.to_string()),
         owner: owner.map(Uid::new),
         deleting: false,
     }
@@ -47,8 +47,8 @@ pub(super) fn found(uid: &str, owner: &str) -> Found {
     Found { object: object(uid, Some(owner)), drifted: false, revision: format!("r-{uid}") }
 }
 
-pub(super) fn bent(bend: impl FnOnce(&mut Look)) -> Look {
-    let mut look = Look {
+pub(super) fn bent(bend: impl FnOnce(&mut Snapshot)) -> Snapshot {
+    let mut snapshot = Snapshot {
         by: "cluster".to_owned(),
         at: NOW,
         authority: Authority::Pinned,
@@ -59,6 +59,6 @@ pub(super) fn bent(bend: impl FnOnce(&mut Look)) -> Look {
         external_secret: Ok(None),
         secret: Ok(None),
     };
-    bend(&mut look);
-    look
+    bend(&mut snapshot);
+    snapshot
 }

@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use usher_kernel::Unknown::{ClusterReplaced, Forbidden, Unreachable};
 use usher_kernel::{
-    Answer, Book, Decision, Evidence, Lifecycle, Record, Sighting, Standing, Uid, Version,
+    Answer, Decision, Evidence, Lifecycle, NameLedger, Record, Sighting, Standing, Uid, Version,
     Visibility, Wake,
 };
 
 use super::*;
 use crate::broker::facts::{Anchor, Gate};
 use crate::broker::fixture::{G1, G2, NOW, foreign, gone, intended, seen};
-use crate::broker::look::Heard;
 use crate::broker::render::{self, anchor::is_anchor};
+use crate::broker::snapshot::Reading;
 use crate::object::authority::Authority;
 use fixture::{bent, config, found, object, out};
 
@@ -31,9 +31,13 @@ fn present(uid: &str, ours: bool) -> Answer {
 }
 
 /// The answers about the ProviderConfig, by generation.
-fn answers(config: &ProviderConfig, book: &Book, look: &Look) -> Vec<(Generation, Answer)> {
+fn answers(
+    config: &ProviderConfig,
+    name_ledger: &NameLedger,
+    snapshot: &Snapshot,
+) -> Vec<(Generation, Answer)> {
     let kind = config.config_name(G1).kind;
-    let sightings = fold(config, book, look).sightings.into_iter();
+    let sightings = fold(config, name_ledger, snapshot).sightings.into_iter();
     let wanted = sightings.filter(|it| it.name.kind == kind);
     wanted.map(|it| (it.name.generation, it.answer)).collect()
 }
@@ -74,7 +78,7 @@ fn what_is_recorded_is_what_is_rendered_whatever_the_scope() {
         let rendered = render::ProviderConfig {
             id: it.id,
             generation: G1,
-            life: render::Life::of_provider_config(it.id, it.installation),
+            labels: render::OwnerLabels::of_provider_config(it.id, it.installation),
             provider,
             namespace: &it.namespace,
             endpoint: &serde_json::Map::new(),
@@ -84,7 +88,7 @@ fn what_is_recorded_is_what_is_rendered_whatever_the_scope() {
         let scope = provider.config_type().scope;
         let anchor = it.anchor_name(G1);
         let manifests = [
-            (anchor.clone(), anchor::anchor(rendered.life, &anchor.name, scope, &it.namespace)),
+            (anchor.clone(), anchor::anchor(rendered.labels, &anchor.name, scope, &it.namespace)),
             (it.config_name(G1), render::provider_config(&rendered, None)),
             (it.external_secret_name(G1), render::external_secret(&rendered, "store", None)),
         ];
@@ -190,7 +194,11 @@ fn a_clear_look_at_nothing_says_so() {
         ];
         let sightings = names.map(sighting).to_vec();
         let expected = Observed { facts: NOTHING, sightings, standing: vec![] };
-        assert_eq!(fold(&it, &Book::default(), &bent(|_| ())), expected, "settled: {settled}");
+        assert_eq!(
+            fold(&it, &NameLedger::default(), &bent(|_| ())),
+            expected,
+            "settled: {settled}"
+        );
     }
 }
 
@@ -214,21 +222,22 @@ fn a_missing_answer_is_unknown_and_names_its_cause() {
             ),
             (bent(|it| it.secret = Err(why)), Facts { object: Object::Unknown, ..nothing }),
         ];
-        for (look, facts) in cases {
+        for (snapshot, facts) in cases {
             let it = out(G1);
-            let book = Book::new([seen(it.anchor_name(G1), "a"), seen(it.config_name(G1), "c")]);
-            let folded = fold(&it, &book, &look);
+            let name_ledger =
+                NameLedger::new([seen(it.anchor_name(G1), "a"), seen(it.config_name(G1), "c")]);
+            let folded = fold(&it, &name_ledger, &snapshot);
             assert_eq!(folded.facts, facts, "{why:?}");
             let unknown = |it: &Sighting| it.answer == Answer::Unknown(why);
             let unheard = folded.sightings.iter().filter(|it| unknown(it)).count();
-            assert_eq!(unheard, usize::from(facts.gate == Gate::Ready), "{look:?}");
+            assert_eq!(unheard, usize::from(facts.gate == Gate::Ready), "{snapshot:?}");
         }
     }
     let shut = bent(|it| it.namespace_ready = Ok(false));
-    let facts = fold(&config(|_| ()), &Book::default(), &shut).facts;
+    let facts = fold(&config(|_| ()), &NameLedger::default(), &shut).facts;
     assert_eq!(facts, Facts { gate: Gate::NotReady, ..NOTHING });
     let rail = bent(|it| it.rail_tripped = true);
-    let facts = fold(&config(|_| ()), &Book::default(), &rail).facts;
+    let facts = fold(&config(|_| ()), &NameLedger::default(), &rail).facts;
     assert_eq!(facts, Facts { visibility: Visibility::RailTripped, ..NOTHING });
 }
 
@@ -253,9 +262,14 @@ fn an_object_is_ours_by_labels_and_by_the_recorded_anchor_as_owner() {
         (recorded(), other(|it| it.drifted = true), Object::Drifted, "drifted"),
         (intent(), other(|it| it.drifted = true), Object::Unrecorded, "recorded before mended"),
         (recorded(), other(|it| it.object.deleting = true), Object::Deleting, "on its way out"),
-        (recorded(), other(|it| it.object.life = None), Object::Present, "on record, stripped"),
+        (
+            recorded(),
+            other(|it| it.object.record_id = None),
+            Object::Present,
+            "on record, stripped",
+        ),
         (recorded(), other(|it| it.object.owner = None), Object::Present, "on record, disowned"),
-        (intent(), other(|it| it.object.life = None), Object::Foreign, "not our labels"),
+        (intent(), other(|it| it.object.record_id = None), Object::Foreign, "not our labels"),
         (intent(), other(|it| it.object.owner = None), Object::Foreign, "no owner"),
         (intent(), found("c", "b"), Object::Foreign, "another owner"),
         (intent(), found("c", "s"), Object::Foreign, "owned by what is no anchor"),
@@ -264,13 +278,13 @@ fn an_object_is_ours_by_labels_and_by_the_recorded_anchor_as_owner() {
         let mut stranger = seen(name.clone(), "s");
         stranger.name.name = "other".into();
         let beside = seen(it.external_secret_name(G1), "e");
-        let book = Book::new([seen(it.anchor_name(G1), "a"), row, stranger, beside]);
+        let name_ledger = NameLedger::new([seen(it.anchor_name(G1), "a"), row, stranger, beside]);
         let folded = fold(
             &it,
-            &book,
-            &bent(|look| {
-                look.config = Ok(Some(object));
-                look.external_secret = Ok(Some(found("e", "a")));
+            &name_ledger,
+            &bent(|snapshot| {
+                snapshot.config = Ok(Some(object));
+                snapshot.external_secret = Ok(Some(found("e", "a")));
             }),
         );
         assert_eq!(folded.facts.object, expected, "{why}");
@@ -282,7 +296,7 @@ fn an_object_is_ours_by_labels_and_by_the_recorded_anchor_as_owner() {
 }
 
 /// How one of the objects stands, and the row that goes with it.
-fn stand(name: Name, uid: &str, owner: &str, how: Object) -> (Heard<Option<Found>>, Row) {
+fn stand(name: Name, uid: &str, owner: &str, how: Object) -> (Reading<Option<Found>>, Row) {
     let mut it = found(uid, owner);
     it.drifted = how == Object::Drifted;
     it.object.deleting = how == Object::Deleting;
@@ -300,13 +314,14 @@ fn fact(it: &ProviderConfig, [config, external_secret, secret]: [Object; 3]) -> 
     let config = stand(it.config_name(G1), "c", "a", config);
     let external_secret = stand(it.external_secret_name(G1), "e", "a", external_secret);
     let secret = stand(it.secret_name(G1), "s", "e", secret);
-    let book = Book::new([seen(it.anchor_name(G1), "a"), config.1, external_secret.1, secret.1]);
-    let look = bent(|look| {
-        look.config = config.0;
-        look.external_secret = external_secret.0;
-        look.secret = secret.0;
+    let name_ledger =
+        NameLedger::new([seen(it.anchor_name(G1), "a"), config.1, external_secret.1, secret.1]);
+    let snapshot = bent(|snapshot| {
+        snapshot.config = config.0;
+        snapshot.external_secret = external_secret.0;
+        snapshot.secret = secret.0;
     });
-    fold(it, &book, &look).facts.object
+    fold(it, &name_ledger, &snapshot).facts.object
 }
 
 // Requirement: P-10
@@ -357,28 +372,28 @@ fn in_teardown_a_present_object_counts_before_a_foreign_one() {
 fn a_secret_is_ours_by_the_external_secret_that_owns_it_and_recorded_when_seen() {
     let it = out(G1);
     let mut secret = found("s", "e");
-    secret.object.life = None;
-    let look = bent(|look| {
-        look.external_secret = Ok(Some(found("e", "a")));
-        look.secret = Ok(Some(secret.clone()));
+    secret.object.record_id = None;
+    let snapshot = bent(|snapshot| {
+        snapshot.external_secret = Ok(Some(found("e", "a")));
+        snapshot.secret = Ok(Some(secret.clone()));
     });
     let rows = [
         seen(it.anchor_name(G1), "a"),
         intended(it.config_name(G1)),
         intended(it.external_secret_name(G1)),
     ];
-    let book = Book::new(rows);
-    let folded = fold(&it, &book, &look);
-    let after = book.with(&book.absorb(&folded.sightings));
+    let name_ledger = NameLedger::new(rows);
+    let folded = fold(&it, &name_ledger, &snapshot);
+    let after = name_ledger.with(&name_ledger.absorb(&folded.sightings));
     let recorded = |name: &Name| after.seen(name).and_then(|row| row.uid.clone());
     assert_eq!(recorded(&it.external_secret_name(G1)), Some(Uid::new("e")));
     assert_eq!(recorded(&it.secret_name(G1)), Some(Uid::new("s")), "in the same look");
-    let alone = bent(|look| look.secret = Ok(Some(secret.clone())));
+    let alone = bent(|snapshot| snapshot.secret = Ok(Some(secret.clone())));
     let left = fold(&it, &after, &alone);
     assert_eq!(left.standing, [(it.secret_name(G1), "r-s".to_owned())], "not collected yet");
     let stranger = Found { object: object("s", Some("a")), ..secret };
-    let strange = bent(|look| look.secret = Ok(Some(stranger)));
-    let facts = fold(&it, &book, &strange).facts;
+    let strange = bent(|snapshot| snapshot.secret = Ok(Some(stranger)));
+    let facts = fold(&it, &name_ledger, &strange).facts;
     assert_eq!(facts.object, Object::Foreign, "no ExternalSecret owns it");
 }
 
@@ -392,13 +407,13 @@ fn an_object_of_an_older_generation_holds_the_name_until_it_is_collected() {
         seen(it.anchor_name(G2), "a2"),
         intended(it.config_name(G2)),
     ];
-    let book = Book::new(rows);
-    let late = bent(|look| look.config = Ok(Some(found("c1", "a1"))));
-    assert_eq!(fold(&it, &book, &late).facts.object, Object::Foreign, "it holds the name");
+    let name_ledger = NameLedger::new(rows);
+    let late = bent(|snapshot| snapshot.config = Ok(Some(found("c1", "a1"))));
+    assert_eq!(fold(&it, &name_ledger, &late).facts.object, Object::Foreign, "it holds the name");
     let open = Answer::Absent { settled: false };
     let told = vec![(G1, present("c1", true)), (G2, open.clone())];
-    assert_eq!(answers(&it, &book, &late), told, "it is the old one's");
-    let after = book.with(&book.absorb(&fold(&it, &book, &late).sightings));
+    assert_eq!(answers(&it, &name_ledger, &late), told, "it is the old one's");
+    let after = name_ledger.with(&name_ledger.absorb(&fold(&it, &name_ledger, &late).sightings));
     assert_eq!(
         after.seen(&it.config_name(G1)).and_then(|row| row.uid.clone()),
         Some(Uid::new("c1"))
@@ -408,7 +423,7 @@ fn an_object_of_an_older_generation_holds_the_name_until_it_is_collected() {
     let free = after.with(&after.absorb(&fold(&it, &after, &empty).sightings));
     assert_eq!(free.seen(&it.config_name(G1)), None, "collected, and recorded as gone");
     let showing_out = out(G2);
-    let facts = fold(&showing_out, &book, &late).facts;
+    let facts = fold(&showing_out, &name_ledger, &late).facts;
     assert_eq!(facts.object, Object::Unrecorded, "in teardown it has to go");
     let facts = fold(&showing_out, &after, &late).facts;
     assert_eq!(facts.object, Object::Present, "and recorded it is asked to");
@@ -418,19 +433,20 @@ fn an_object_of_an_older_generation_holds_the_name_until_it_is_collected() {
 #[test]
 fn a_foreign_object_is_foreign_to_every_generation() {
     let it = config(|it| it.generation = G2);
-    let book = Book::new([gone(it.config_name(G1), "c1"), foreign(it.config_name(G2))]);
-    let look = bent(|look| look.config = Ok(Some(found("d", "b"))));
+    let name_ledger =
+        NameLedger::new([gone(it.config_name(G1), "c1"), foreign(it.config_name(G2))]);
+    let snapshot = bent(|snapshot| snapshot.config = Ok(Some(found("d", "b"))));
     let told = vec![(G1, present("d", false)), (G2, present("d", false))];
-    assert_eq!(answers(&it, &book, &look), told);
-    assert_eq!(fold(&it, &book, &look).facts.object, Object::Foreign);
+    assert_eq!(answers(&it, &name_ledger, &snapshot), told);
+    assert_eq!(fold(&it, &name_ledger, &snapshot).facts.object, Object::Foreign);
 }
 
 #[test]
 fn every_anchor_counts_while_showing_out_and_the_current_one_otherwise() {
-    let look = bent(|look| look.anchors = Ok([(G1, object("a1", None))].into()));
+    let snapshot = bent(|snapshot| snapshot.anchors = Ok([(G1, object("a1", None))].into()));
     let anchor = |it: &ProviderConfig| {
         let rows = [seen(it.anchor_name(G1), "a1"), gone(it.anchor_name(G2), "a2")];
-        fold(it, &Book::new(rows), &look).facts.anchor
+        fold(it, &NameLedger::new(rows), &snapshot).facts.anchor
     };
     assert_eq!(anchor(&config(|it| it.generation = G2)), Anchor::Absent);
     assert_eq!(anchor(&out(G2)), Anchor::Ours);
@@ -447,15 +463,15 @@ fn in_a_replaced_world_only_recorded_uids_count() {
         seen(it.config_name(G2), "c2"),
         seen(it.external_secret_name(G2), "e2"),
     ];
-    let book = Book::new(rows);
+    let name_ledger = NameLedger::new(rows);
     let replaced = |anchor: &str, object: Option<Found>| {
-        let look = bent(|look| {
-            look.authority = Authority::Replaced;
-            look.anchors = Ok([(G2, self::object(anchor, None))].into());
-            look.config = Ok(object);
-            look.external_secret = Ok(Some(found("e2", "a2")));
+        let snapshot = bent(|snapshot| {
+            snapshot.authority = Authority::Replaced;
+            snapshot.anchors = Ok([(G2, self::object(anchor, None))].into());
+            snapshot.config = Ok(object);
+            snapshot.external_secret = Ok(Some(found("e2", "a2")));
         });
-        fold(&it, &book, &look).facts
+        fold(&it, &name_ledger, &snapshot).facts
     };
     let blind = Facts {
         visibility: Visibility::ClusterReplaced,

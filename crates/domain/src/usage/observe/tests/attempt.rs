@@ -25,14 +25,14 @@ fn deal(seen: &Observed) -> Option<Deal> {
 /// What becomes of a recorded deletion once nothing is held, in a bent world.
 fn dealt(
     bend: impl FnOnce(&mut Attempt),
-    turn: impl FnOnce(&mut Usage, &mut Look),
+    turn: impl FnOnce(&mut Usage, &mut Snapshot),
 ) -> Option<Deal> {
     let mut attempt = attempt("db-1");
     bend(&mut attempt);
-    let (mut usage, mut look) = (usage(releasing), look());
+    let (mut usage, mut snapshot) = (usage(releasing), snapshot());
     usage.status.attempts = vec![attempt];
-    turn(&mut usage, &mut look);
-    deal(&seen(&usage, rows(), &look))
+    turn(&mut usage, &mut snapshot);
+    deal(&seen(&usage, rows(), &snapshot))
 }
 
 fn collected(owners: &[&str]) -> Origin {
@@ -42,7 +42,7 @@ fn collected(owners: &[&str]) -> Origin {
 #[test]
 fn a_denied_deletion_is_replayed_when_the_use_is_over() {
     assert_eq!(dealt(|_| {}, |_, _| {}), Some(Deal::Replay(None)));
-    let held = |it: &mut Usage, _: &mut Look| it.status.phase = Phase::Protected;
+    let held = |it: &mut Usage, _: &mut Snapshot| it.status.phase = Phase::Protected;
     assert_eq!(dealt(|_| {}, held), None, "not while it is held");
     let by_collector = dealt(|it| it.origin = collected(&[]), |_, _| {});
     assert_eq!(by_collector, Some(Deal::Replay(Some("1".to_owned()))), "as it was seen");
@@ -51,7 +51,7 @@ fn a_denied_deletion_is_replayed_when_the_use_is_over() {
         [(Progress::Recorded, facts::Attempt::Due), (Progress::Begun, facts::Attempt::Begun)]
     {
         with_fact.status.attempts = vec![Attempt { progress, ..attempt("db-1") }];
-        assert_eq!(fate(&seen(&with_fact, rows(), &look())), fact);
+        assert_eq!(fate(&seen(&with_fact, rows(), &snapshot())), fact);
     }
 }
 
@@ -64,7 +64,7 @@ fn a_denied_deletion_that_is_not_wanted_is_settled() {
     assert_eq!(dealt(|it| it.expires_at = NOW, |_, _| {}), settled(Outcome::Expired));
     let owners = |it: &mut Attempt| it.origin = collected(&["xr"]);
     assert_eq!(dealt(owners, |_, _| {}), settled(Outcome::OwnersChanged));
-    let silent = |it: &mut Usage, _: &mut Look| spec(it).replay = false;
+    let silent = |it: &mut Usage, _: &mut Snapshot| spec(it).replay = false;
     assert_eq!(dealt(|_| {}, silent), settled(Outcome::NotReplayed));
 }
 
@@ -72,7 +72,7 @@ fn a_denied_deletion_that_is_not_wanted_is_settled() {
 fn a_denied_deletion_of_what_is_gone_or_going_is_done() {
     let done = Some(Deal::Settle(Outcome::Deleted));
     for found in [Found::Absent, Found::KindRemoved, leaving("db-1", None), object("db-2", None)] {
-        let turn = |_: &mut Usage, it: &mut Look| stand(it, "db", Ok(found.clone()));
+        let turn = |_: &mut Usage, it: &mut Snapshot| stand(it, "db", Ok(found.clone()));
         assert_eq!(dealt(|_| {}, turn), done, "{found:?}");
     }
 }
@@ -80,7 +80,8 @@ fn a_denied_deletion_of_what_is_gone_or_going_is_done() {
 // Requirement: G-7
 #[test]
 fn a_denied_deletion_is_handed_to_a_usage_that_still_holds() {
-    let with = |others: Vec<Other>| dealt(|_| {}, move |_, it: &mut Look| it.others = Ok(others));
+    let with =
+        |others: Vec<Other>| dealt(|_| {}, move |_, it: &mut Snapshot| it.others = Ok(others));
     let to = |number: usize| {
         Some(Deal::HandOver(usage_key(&format!("o{number}")), Uid::new(format!("o-{number}"))))
     };
@@ -94,16 +95,16 @@ fn a_denied_deletion_is_handed_to_a_usage_that_still_holds() {
     assert_eq!(with(knowing(Progress::Recorded)), handed);
     assert_eq!(with(knowing(Progress::Withdrawn { at: NOW })), handed, "it is not wanted");
     assert_eq!(with(knowing(Progress::Withdrawn { at: START })), to(1), "it was asked again");
-    let silent = |it: &mut Usage, look: &mut Look| {
+    let silent = |it: &mut Usage, snapshot: &mut Snapshot| {
         spec(it).replay = false;
-        look.others = Ok(vec![holder(1, "db")]);
+        snapshot.others = Ok(vec![holder(1, "db")]);
     };
     assert_eq!(dealt(|_| {}, silent), to(1), "the last holder decides");
 }
 
 #[test]
 fn what_can_be_dealt_with_comes_before_what_is_unknown() {
-    let unknown = |_: &mut Usage, it: &mut Look| stand(it, "db", Err(Unknown::Unreachable));
+    let unknown = |_: &mut Usage, it: &mut Snapshot| stand(it, "db", Err(Unknown::Unreachable));
     assert_eq!(dealt(|_| {}, unknown), None);
     let blind = usage(|it| {
         releasing(it);
@@ -111,7 +112,7 @@ fn what_can_be_dealt_with_comes_before_what_is_unknown() {
             Attempt { object: key("else"), propagation: Propagation::Orphan, ..attempt("else-1") };
         it.status.attempts = vec![elsewhere, attempt("db-1")];
     });
-    let seen = seen(&blind, rows(), &look());
+    let seen = seen(&blind, rows(), &snapshot());
     assert_eq!(fate(&seen), facts::Attempt::Due);
     assert_eq!(next(&seen.denied).unwrap().0.uid, Uid::new("db-1"));
 }

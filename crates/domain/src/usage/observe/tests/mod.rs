@@ -10,21 +10,21 @@ use crate::usage::aggregate::{Resolved, Spec};
 use crate::usage::attempt::{Outcome, Propagation};
 use crate::usage::facts::{self, By, Resolve};
 use crate::usage::fixture::{
-    NOW, START, attempt, key, look, object, reference, row, rows, selecting, usage, usage_key,
+    NOW, START, attempt, key, object, reference, row, rows, selecting, snapshot, usage, usage_key,
 };
 use crate::usage::phase::Phase;
 use crate::usage::replay::next;
 use crate::usage::selector::Candidate;
 
-fn seen(usage: &Usage, rows: Vec<Row>, look: &Look) -> Observed {
-    fold(usage, &Book::new(rows), look)
+fn seen(usage: &Usage, rows: Vec<Row>, snapshot: &Snapshot) -> Observed {
+    fold(usage, &NameLedger::new(rows), snapshot)
 }
 
 /// The facts of a bent Usage and a bent look.
-fn facts(bend: impl FnOnce(&mut Usage), turn: impl FnOnce(&mut Look)) -> Facts {
-    let mut look = look();
-    turn(&mut look);
-    seen(&usage(bend), rows(), &look).facts
+fn facts(bend: impl FnOnce(&mut Usage), turn: impl FnOnce(&mut Snapshot)) -> Facts {
+    let mut snapshot = snapshot();
+    turn(&mut snapshot);
+    seen(&usage(bend), rows(), &snapshot).facts
 }
 
 /// What becomes of the next recorded deletion.
@@ -41,8 +41,8 @@ const STEADY: Facts = Facts {
     excess: Excess::None,
 };
 
-fn stand(look: &mut Look, name: &str, found: Heard<Found>) {
-    look.objects.insert(key(name), found);
+fn stand(snapshot: &mut Snapshot, name: &str, found: Reading<Found>) {
+    snapshot.objects.insert(key(name), found);
 }
 
 fn leaving(uid: &str, mark: Option<&str>) -> Found {
@@ -76,7 +76,7 @@ fn a_world_in_which_all_is_well_is_seen_so() {
 
 #[test]
 fn every_state_of_what_is_used_is_told_apart() {
-    let of = |found: Heard<Found>| facts(|_| {}, |it| stand(it, "db", found)).of;
+    let of = |found: Reading<Found>| facts(|_| {}, |it| stand(it, "db", found)).of;
     assert_eq!(of(Ok(Found::Absent)), Of::Absent);
     assert_eq!(of(Ok(Found::KindRemoved)), Of::KindRemoved);
     assert_eq!(of(Ok(leaving("db-1", Some("u-1")))), Of::Leaving);
@@ -95,9 +95,9 @@ fn empty() -> Resolved {
 // Requirement: G-5
 #[test]
 fn protection_is_proven_by_a_refusal_and_by_nothing_else() {
-    let of = |probe: Option<Heard<Probe>>| {
+    let of = |probe: Option<Reading<Probe>>| {
         let turn =
-            |it: &mut Look| it.probes = probe.into_iter().map(|it| (key("db"), it)).collect();
+            |it: &mut Snapshot| it.probes = probe.into_iter().map(|it| (key("db"), it)).collect();
         facts(|it| it.status.proven.clear(), turn).of
     };
     assert_eq!(of(None), Of::Marked);
@@ -108,10 +108,10 @@ fn protection_is_proven_by_a_refusal_and_by_nothing_else() {
 
 #[test]
 fn a_proof_is_kept_while_unknown_and_lost_with_the_mark() {
-    let proven = |found: Heard<Found>| {
-        let mut look = look();
-        stand(&mut look, "db", found);
-        seen(&usage(|_| {}), rows(), &look).proven
+    let proven = |found: Reading<Found>| {
+        let mut snapshot = snapshot();
+        stand(&mut snapshot, "db", found);
+        seen(&usage(|_| {}), rows(), &snapshot).proven
     };
     let kept = BTreeSet::from([Uid::new("db-1")]);
     assert_eq!(proven(Err(Unknown::Unreachable)), kept);
@@ -123,8 +123,8 @@ fn a_proof_is_kept_while_unknown_and_lost_with_the_mark() {
 
 #[test]
 fn the_mark_of_another_usage_counts_while_it_holds() {
-    let of = |others: Heard<Vec<Other>>| {
-        let turn = |it: &mut Look| {
+    let of = |others: Reading<Vec<Other>>| {
+        let turn = |it: &mut Snapshot| {
             stand(it, "db", Ok(object("db-1", Some("o-1"))));
             it.others = others;
         };
@@ -143,11 +143,11 @@ fn of_several_objects_the_one_that_needs_something_comes_first() {
     let two = |it: &mut Usage| {
         it.status.of = Some(Resolved { from: reference("db"), found: vec![key("db"), key("db2")] });
     };
-    let mut look = look();
-    stand(&mut look, "db2", Ok(object("db2-1", None)));
+    let mut snapshot = snapshot();
+    stand(&mut snapshot, "db2", Ok(object("db2-1", None)));
     let mut rows = rows();
     rows.push(row(Role::Mark, "db2", Standing::Seen, Some("db2-1")));
-    let seen = seen(&usage(two), rows, &look);
+    let seen = seen(&usage(two), rows, &snapshot);
     assert_eq!(seen.facts.of, Of::Unmarked);
     assert_eq!(seen.unmarked, Some((key("db2"), Uid::new("db2-1"))));
     assert_eq!(seen.proven, [Uid::new("db-1")].into());
@@ -156,7 +156,7 @@ fn of_several_objects_the_one_that_needs_something_comes_first() {
 // Requirement: G-27
 #[test]
 fn behind_the_rail_absence_is_no_answer_and_in_another_world_nothing_is() {
-    let gone = |it: &mut Look| {
+    let gone = |it: &mut Snapshot| {
         stand(it, "app", Ok(Found::Absent));
         stand(it, "db", Ok(Found::KindRemoved));
     };
@@ -176,7 +176,7 @@ fn behind_the_rail_absence_is_no_answer_and_in_another_world_nothing_is() {
 // Requirement: G-27
 #[test]
 fn behind_the_rail_another_object_under_a_recorded_name_is_no_answer() {
-    let turn = |it: &mut Look| {
+    let turn = |it: &mut Snapshot| {
         stand(it, "app", Ok(object("app-2", None)));
         stand(it, "db", Ok(object("db-2", None)));
         it.rail_tripped = true;
@@ -189,7 +189,7 @@ fn behind_the_rail_another_object_under_a_recorded_name_is_no_answer() {
         releasing(it);
         it.status.attempts = vec![attempt("db-1")];
     };
-    let mut first = look();
+    let mut first = snapshot();
     turn(&mut first);
     let railed = seen(&usage(over), rows(), &first);
     assert_eq!((railed.facts.excess, fate(&railed)), (Excess::Unknown, facts::Attempt::Unknown));
@@ -215,20 +215,20 @@ fn behind_the_rail_what_a_list_does_not_show_is_no_answer() {
         releasing(it);
         it.status.attempts = vec![attempt("db-1")];
     };
-    let unlisted = seen(&usage(over), rows(), &Look { rail_tripped: true, ..look() });
+    let unlisted = seen(&usage(over), rows(), &Snapshot { rail_tripped: true, ..snapshot() });
     let unknown = (Excess::Unknown, facts::Attempt::Unknown);
     assert_eq!((unlisted.facts.excess, fate(&unlisted)), unknown);
 }
 
 #[test]
 fn the_worst_cause_of_blindness_is_named() {
-    let blind = |turn: fn(&mut Look)| facts(|_| {}, turn).visibility;
+    let blind = |turn: fn(&mut Snapshot)| facts(|_| {}, turn).visibility;
     assert_eq!(blind(|it| it.others = Err(Unknown::Unreachable)), Visibility::Unreachable);
     assert_eq!(blind(|it| it.of_candidates = Err(Unknown::Forbidden)), Visibility::Forbidden);
     assert_eq!(blind(|it| it.by_candidates = Err(Unknown::Forbidden)), Visibility::Forbidden);
     assert_eq!(blind(|it| it.consents = Err(Unknown::Unreachable)), Visibility::Unreachable);
     assert_eq!(blind(|it| it.circle = Err(Unknown::Unreachable)), Visibility::Unreachable);
-    let both = |it: &mut Look| {
+    let both = |it: &mut Snapshot| {
         stand(it, "app", Err(Unknown::Unreachable));
         it.probes.insert(key("db"), Err(Unknown::Forbidden));
     };
@@ -240,7 +240,7 @@ fn the_worst_cause_of_blindness_is_named() {
 #[test]
 fn an_edited_reference_is_changed_and_what_it_meant_is_excess_once_recorded() {
     let edited = |it: &mut Usage| spec(it).of = reference("new");
-    let changed = seen(&usage(edited), rows(), &look());
+    let changed = seen(&usage(edited), rows(), &snapshot());
     assert_eq!(changed.facts.resolution, Resolution::Changed);
     assert_eq!(changed.facts.excess, Excess::None, "the record still says that it is held");
     assert_eq!(changed.meant.unwrap().of.found, [key("new")]);
@@ -248,7 +248,7 @@ fn an_edited_reference_is_changed_and_what_it_meant_is_excess_once_recorded() {
         edited(it);
         it.status.of = Some(Resolved { from: reference("new"), found: vec![key("new")] });
     };
-    let after = seen(&usage(recorded), rows(), &look());
+    let after = seen(&usage(recorded), rows(), &snapshot());
     assert_eq!(after.facts.excess, Excess::Marked);
     assert_eq!(after.excess, Some((key("db"), Uid::new("db-1"), "u-1".to_owned())));
 }
@@ -256,13 +256,13 @@ fn an_edited_reference_is_changed_and_what_it_meant_is_excess_once_recorded() {
 #[test]
 fn a_usage_on_its_way_out_resolves_nothing_but_gives_way_in_a_circle() {
     let leaving = usage(|it| it.deleting = true);
-    let mut look = look();
-    look.circle = Ok(Some("a → b → a".to_owned()));
-    let gives_way = seen(&leaving, rows(), &look);
+    let mut snapshot = snapshot();
+    snapshot.circle = Ok(Some("a → b → a".to_owned()));
+    let gives_way = seen(&leaving, rows(), &snapshot);
     assert_eq!(gives_way.facts.resolution, Resolution::Changed);
     assert_eq!(gives_way.meant.unwrap().of, empty());
-    look.circle = Err(Unknown::Unreachable);
-    assert_eq!(seen(&leaving, rows(), &look).facts.resolution, Resolution::Same);
+    snapshot.circle = Err(Unknown::Unreachable);
+    assert_eq!(seen(&leaving, rows(), &snapshot).facts.resolution, Resolution::Same);
     let edited = |it: &mut Usage| {
         it.deleting = true;
         spec(it).of = reference("new");
@@ -277,13 +277,13 @@ fn a_usage_on_its_way_out_resolves_nothing_but_gives_way_in_a_circle() {
 
 #[test]
 fn what_cannot_be_resolved_is_refused_or_unknown_and_changes_nothing() {
-    let unread = seen(&usage(|it| it.spec = Err(Refusal::PurposeMissing)), rows(), &look());
+    let unread = seen(&usage(|it| it.spec = Err(Refusal::PurposeMissing)), rows(), &snapshot());
     assert_eq!(unread.refusal, Some(Refusal::PurposeMissing));
     assert_eq!((unread.facts.resolution, unread.meant), (Resolution::Refused, None));
-    let itself = seen(&usage(|it| spec(it).by = Some(reference("db"))), rows(), &look());
+    let itself = seen(&usage(|it| spec(it).by = Some(reference("db"))), rows(), &snapshot());
     assert_eq!(itself.refusal.unwrap().code(), "usage_uses_itself");
     for turn in [
-        (|it: &mut Look| it.of_candidates = Err(Unknown::Unreachable)) as fn(&mut Look),
+        (|it: &mut Snapshot| it.of_candidates = Err(Unknown::Unreachable)) as fn(&mut Snapshot),
         |it| it.by_candidates = Err(Unknown::Unreachable),
         |it| it.consents = Err(Unknown::Unreachable),
         |it| it.circle = Err(Unknown::Unreachable),
@@ -296,23 +296,23 @@ fn what_cannot_be_resolved_is_refused_or_unknown_and_changes_nothing() {
 // Requirement: G-16
 #[test]
 fn consent_is_asked_for_what_is_new_and_not_for_what_is_held() {
-    let mut look = look();
-    look.consents = Ok(false);
-    let edited = seen(&usage(|it| spec(it).of = reference("new")), rows(), &look);
+    let mut snapshot = snapshot();
+    snapshot.consents = Ok(false);
+    let edited = seen(&usage(|it| spec(it).of = reference("new")), rows(), &snapshot);
     let refusal = Refusal::ConsentMissing { namespace: "ns".to_owned() };
     assert_eq!(edited.refusal, Some(refusal));
-    assert_eq!(seen(&usage(|_| {}), rows(), &look).facts, STEADY);
+    assert_eq!(seen(&usage(|_| {}), rows(), &snapshot).facts, STEADY);
 }
 
 #[test]
 fn a_usage_that_would_close_a_circle_means_nothing() {
-    let turn = |it: &mut Look| it.circle = Ok(Some("a → b → a".to_owned()));
-    let mut look = look();
-    turn(&mut look);
-    let first = seen(&usage(|_| {}), rows(), &look);
+    let turn = |it: &mut Snapshot| it.circle = Ok(Some("a → b → a".to_owned()));
+    let mut snapshot = snapshot();
+    turn(&mut snapshot);
+    let first = seen(&usage(|_| {}), rows(), &snapshot);
     assert_eq!(first.facts.resolution, Resolution::Changed);
     assert_eq!(first.meant.unwrap().of.found, []);
-    let after = seen(&usage(|it| it.status.of = Some(empty())), rows(), &look);
+    let after = seen(&usage(|it| it.status.of = Some(empty())), rows(), &snapshot);
     assert_eq!(after.refusal.unwrap().code(), "usage_circle");
     assert_eq!((after.facts.resolution, after.facts.of), (Resolution::Refused, Of::Unresolved));
 }
@@ -327,9 +327,9 @@ fn a_selector_is_resolved_from_what_was_listed() {
         controller: None,
         deleting: false,
     };
-    let mut look = look();
-    look.of_candidates = Ok(vec![candidate]);
-    let meant = seen(&usage(selects), rows(), &look).meant.unwrap();
+    let mut snapshot = snapshot();
+    snapshot.of_candidates = Ok(vec![candidate]);
+    let meant = seen(&usage(selects), rows(), &snapshot).meant.unwrap();
     assert_eq!(meant.of, Resolved { from: selecting("a"), found: vec![key("db")] });
 }
 
@@ -341,9 +341,9 @@ fn what_is_held_and_was_asked_to_go_makes_no_owner_wait() {
         found @ (Found::Absent | Found::KindRemoved) => found,
     };
     let blocking = |bend: fn(&mut Usage), uid: &str| {
-        let mut look = look();
-        stand(&mut look, "db", Ok(blocks(uid)));
-        seen(&usage(bend), rows(), &look).blocking
+        let mut snapshot = snapshot();
+        stand(&mut snapshot, "db", Ok(blocks(uid)));
+        seen(&usage(bend), rows(), &snapshot).blocking
     };
     let asked = |it: &mut Usage| it.status.attempts = vec![attempt("db-1")];
     assert_eq!(blocking(asked, "db-1"), Some((key("db"), Uid::new("db-1"))));
@@ -359,10 +359,10 @@ fn what_is_held_and_was_asked_to_go_makes_no_owner_wait() {
 // Requirement: G-6
 #[test]
 fn a_mark_is_taken_off_only_where_no_other_usage_holds() {
-    let excess = |turn: fn(&mut Look)| {
-        let mut look = look();
-        turn(&mut look);
-        let seen = seen(&usage(releasing), rows(), &look);
+    let excess = |turn: fn(&mut Snapshot)| {
+        let mut snapshot = snapshot();
+        turn(&mut snapshot);
+        let seen = seen(&usage(releasing), rows(), &snapshot);
         let mark = seen.sightings.iter().find(|it| Role::Mark.key(&it.name).is_some()).cloned();
         (seen.facts.excess, mark.unwrap().answer)
     };
@@ -371,22 +371,22 @@ fn a_mark_is_taken_off_only_where_no_other_usage_holds() {
     assert_eq!(excess(|_| {}), (Excess::Marked, ours.clone()));
     assert_eq!(excess(|it| it.others = Ok(vec![holder(1, "else")])), (Excess::Marked, ours));
     assert_eq!(excess(|it| it.others = Ok(vec![holder(1, "db")])), (Excess::None, settled.clone()));
-    let unmarked = |it: &mut Look| stand(it, "db", Ok(object("db-1", None)));
+    let unmarked = |it: &mut Snapshot| stand(it, "db", Ok(object("db-1", None)));
     assert_eq!(excess(unmarked), (Excess::None, settled.clone()));
-    let another = |it: &mut Look| stand(it, "db", Ok(object("db-2", Some("u-1"))));
+    let another = |it: &mut Snapshot| stand(it, "db", Ok(object("db-2", Some("u-1"))));
     assert_eq!(excess(another), (Excess::None, settled.clone()));
     assert_eq!(excess(|it| stand(it, "db", Ok(Found::Absent))), (Excess::None, settled));
     let blind = Answer::Unknown(Unknown::Unreachable);
-    let others = |it: &mut Look| it.others = Err(Unknown::Unreachable);
+    let others = |it: &mut Snapshot| it.others = Err(Unknown::Unreachable);
     assert_eq!(excess(others), (Excess::Unknown, blind.clone()));
-    let unseen = |it: &mut Look| stand(it, "db", Err(Unknown::Unreachable));
+    let unseen = |it: &mut Snapshot| stand(it, "db", Err(Unknown::Unreachable));
     assert_eq!(excess(unseen), (Excess::Unknown, blind));
 }
 
 #[test]
 fn what_was_only_intended_was_never_marked() {
     let rows = vec![row(Role::Mark, "db", Standing::Intended, None)];
-    let seen = seen(&usage(releasing), rows, &look());
+    let seen = seen(&usage(releasing), rows, &snapshot());
     assert_eq!(seen.facts.excess, Excess::None);
     assert_eq!(seen.sightings[0].answer, Answer::Absent { settled: true });
 }

@@ -5,7 +5,7 @@ use super::*;
 // Requirement: G-3
 #[test]
 fn a_user_is_one_uid() {
-    let by = |found: Heard<Found>| facts(|_| {}, |it| stand(it, "app", found)).by;
+    let by = |found: Reading<Found>| facts(|_| {}, |it| stand(it, "app", found)).by;
     assert_eq!(by(Ok(leaving("app-1", None))), By::Leaving, "a timestamp releases nothing");
     assert_eq!(by(Ok(Found::Absent)), By::Gone);
     assert_eq!(by(Ok(object("app-2", None))), By::Gone, "another object under the name");
@@ -21,9 +21,9 @@ fn a_user_is_one_uid() {
 fn a_user_that_was_never_seen_is_missing_and_not_gone() {
     let by = |standing, uid, found: Found| {
         let rows = vec![row(Role::User, "app", standing, uid)];
-        let mut look = look();
-        stand(&mut look, "app", Ok(found));
-        let seen = seen(&usage(|_| {}), rows, &look);
+        let mut snapshot = snapshot();
+        stand(&mut snapshot, "app", Ok(found));
+        let seen = seen(&usage(|_| {}), rows, &snapshot);
         (seen.facts.by, seen.sightings.last().map(|it| it.answer.clone()))
     };
     let absent = Some(Answer::Absent { settled: false });
@@ -40,13 +40,13 @@ fn a_user_that_was_never_seen_is_missing_and_not_gone() {
 fn a_selected_user_stood_and_is_gone_if_it_is_absent() {
     let by = |found: Found| {
         let rows = vec![row(Role::User, "app", Standing::Intended, None)];
-        let mut look = look();
-        stand(&mut look, "app", Ok(found));
+        let mut snapshot = snapshot();
+        stand(&mut snapshot, "app", Ok(found));
         let selected = usage(|it| {
             let (from, found) = (selecting("app"), vec![key("app")]);
             it.status.by = Some(Resolved { from, found });
         });
-        seen(&selected, rows, &look).facts.by
+        seen(&selected, rows, &snapshot).facts.by
     };
     assert_eq!(by(Found::Absent), By::Gone);
     assert_eq!(by(object("app-1", None)), By::Present);
@@ -57,9 +57,9 @@ fn a_selected_user_stood_and_is_gone_if_it_is_absent() {
 fn a_leaving_usage_takes_no_new_user() {
     let by = |standing, uid| {
         let rows = vec![row(Role::User, "app", standing, uid)];
-        let mut look = look();
-        stand(&mut look, "app", Ok(object("app-1", None)));
-        let seen = seen(&usage(|it| it.deleting = true), rows, &look);
+        let mut snapshot = snapshot();
+        stand(&mut snapshot, "app", Ok(object("app-1", None)));
+        let seen = seen(&usage(|it| it.deleting = true), rows, &snapshot);
         let recorded = seen.sightings.iter().any(|it| it.name == Role::User.name(&key("app")));
         (seen.facts.by, recorded)
     };
@@ -86,10 +86,10 @@ fn of_several_users_the_one_that_is_most_alive_counts() {
     let two = |it: &mut Usage| {
         it.status.by = Some(Resolved { from: reference("app"), found: vec![key("app"), key("b")] });
     };
-    let by = |found: Heard<Found>| facts(two, |it| stand(it, "b", found)).by;
+    let by = |found: Reading<Found>| facts(two, |it| stand(it, "b", found)).by;
     assert_eq!(by(Ok(Found::Absent)), By::Present);
-    let both = |one: Heard<Found>, other: Heard<Found>| {
-        let turn = |it: &mut Look| {
+    let both = |one: Reading<Found>, other: Reading<Found>| {
+        let turn = |it: &mut Snapshot| {
             stand(it, "app", one);
             stand(it, "b", other);
         };

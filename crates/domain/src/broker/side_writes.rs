@@ -1,0 +1,100 @@
+//! What the transaction that writes a resource writes besides, so that no store has to guess.
+
+use usher_kernel::Timestamp;
+
+use super::aggregate::Resource;
+use super::event::Outcome;
+use super::phase::Phase;
+
+/// What goes with a write of a resource, in the same transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SideWrites {
+    /// Every token of it that was not redeemed is revoked.
+    pub revoke_tokens: bool,
+    /// The lifetime of the current generation's token starts here.
+    pub substrate_ready_at: Option<Timestamp>,
+    /// The ProviderConfig has one user less, and is woken.
+    pub part_provider_config: bool,
+    /// A tombstone begins.
+    pub bury: bool,
+}
+
+impl SideWrites {
+    /// What goes with the write that turns `before` into `after`.
+    pub fn of(before: &Resource, after: &Resource) -> Self {
+        let ended = before.phase() != Phase::Deleted && after.phase() == Phase::Deleted;
+        let ready = after.fields().substrate_ready_at;
+        Self {
+            // No token is issued from then on.
+            revoke_tokens: after.is_tearing_down() && !before.is_tearing_down(),
+            substrate_ready_at: ready.filter(|_| before.fields().substrate_ready_at != ready),
+            part_provider_config: ended,
+            bury: ended && after.fields().outcome == Some(Outcome::Removed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::broker::facts::GenerationState;
+    use crate::broker::fixture::{NOW, START, leaving, resource};
+
+    const NOTHING: SideWrites = SideWrites {
+        revoke_tokens: false,
+        substrate_ready_at: None,
+        part_provider_config: false,
+        bury: false,
+    };
+
+    // Requirement: A-27
+    #[test]
+    fn a_write_that_changes_nothing_of_others_has_no_side_writes() {
+        let it = resource(|_| ());
+        let provisioning = resource(|it| it.phase = Phase::Provisioning);
+        assert_eq!(SideWrites::of(&it, &provisioning), NOTHING);
+    }
+
+    #[test]
+    fn a_substrate_that_is_ready_starts_the_lifetime_once() {
+        let it = resource(|_| ());
+        let ready = resource(|it| it.substrate_ready_at = Some(START));
+        let expected = SideWrites { substrate_ready_at: Some(START), ..NOTHING };
+        assert_eq!(SideWrites::of(&it, &ready), expected);
+        assert_eq!(SideWrites::of(&ready, &ready), NOTHING);
+        assert_eq!(SideWrites::of(&ready, &it), NOTHING, "a new generation starts nothing");
+    }
+
+    #[test]
+    fn a_resource_in_teardown_loses_its_tokens() {
+        let it = resource(|_| ());
+        let expected = SideWrites { revoke_tokens: true, ..NOTHING };
+        assert_eq!(SideWrites::of(&it, &leaving(Phase::Deregistering)), expected);
+        let replaced = resource(|it| it.generation_state = GenerationState::Leaving);
+        assert_eq!(SideWrites::of(&it, &replaced), expected);
+    }
+
+    // Requirement: A-27
+    #[test]
+    fn an_end_is_counted_once_and_buried_unless_it_was_given_up() {
+        let it = leaving(Phase::Deprovisioning);
+        let removed = resource(|it| {
+            it.phase = Phase::Deleted;
+            it.deletion_requested_at = Some(START);
+            it.outcome = Some(Outcome::Removed);
+        });
+        let expected = SideWrites { part_provider_config: true, ..NOTHING };
+        let buried = SideWrites { bury: true, ..expected };
+        assert_eq!(SideWrites::of(&it, &removed), buried);
+        assert_eq!(SideWrites::of(&it, &it.abandoned(NOW)), expected);
+        assert_eq!(SideWrites::of(&removed, &removed), NOTHING);
+    }
+
+    /// Red by: a token that stays live because its resource was never in teardown.
+    #[test]
+    fn a_resource_abandoned_without_teardown_loses_its_tokens() {
+        let it = resource(|it| it.phase = Phase::Ready);
+        let given_up = it.abandoned(NOW);
+        assert!(SideWrites::of(&it, &given_up).revoke_tokens, "{given_up:?}");
+    }
+}
