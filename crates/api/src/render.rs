@@ -108,7 +108,7 @@ fn row(it: &Row) -> wire::ReceiptRow {
     wire::ReceiptRow {
         name: name(&it.name),
         incarnation: it.incarnation,
-        standing: it.standing.as_str().to_owned(),
+        standing: it.state.as_str().to_owned(),
         uid: it.uid.as_ref().map(|it| it.0.clone()),
         evidence: wire::Evidence {
             by: it.evidence.by.clone(),
@@ -125,7 +125,7 @@ pub(crate) fn receipt(receipt: &Receipt) -> wire::Receipt {
     });
     wire::Receipt {
         resource: resource(&receipt.resource),
-        settled: receipt.rows.iter().all(|it| it.standing.is_settled()),
+        settled: receipt.rows.iter().all(|it| it.state.is_settled()),
         rows: receipt.rows.iter().map(row).collect(),
         provider_config,
     }

@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 use usher_wire::http::{EVENTS_TYPE, Problem, Secret};
 
-use crate::stop::Stop;
+use crate::stop::CliError;
 
 /// The longest response body that is read.
 const ANSWER_MAX: usize = 64 * 1024 * 1024;
@@ -55,7 +55,7 @@ impl Error {
     }
 }
 
-impl From<Error> for Stop {
+impl From<Error> for CliError {
     fn from(error: Error) -> Self {
         match &error {
             Error::Refused { status, problem } => Self::refused(*status, problem),
@@ -78,8 +78,8 @@ pub struct Client {
 
 impl Client {
     /// A client of the server at this URL.
-    pub fn new(url: &str, token: Secret) -> Result<Self, Stop> {
-        let bad = || Stop::usage(format!("server URL \"{url}\" is not http(s)://HOST[:PORT]"));
+    pub fn new(url: &str, token: Secret) -> Result<Self, CliError> {
+        let bad = || CliError::usage(format!("server URL \"{url}\" is not http(s)://HOST[:PORT]"));
         let uri: Uri = url.parse().map_err(|_| bad())?;
         let (Some(scheme @ ("http" | "https")), Some(authority)) =
             (uri.scheme_str(), uri.authority())
@@ -198,11 +198,11 @@ impl Client {
     }
 }
 
-fn connector(roots: RootCertStore) -> Result<HttpsConnector<HttpConnector>, Stop> {
+fn connector(roots: RootCertStore) -> Result<HttpsConnector<HttpConnector>, CliError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|why| Stop::failed(format!("failed to set up TLS: {why}")))?
+        .map_err(|why| CliError::failed(format!("failed to set up TLS: {why}")))?
         .with_root_certificates(roots)
         .with_no_client_auth();
     let mut tcp = HttpConnector::new();

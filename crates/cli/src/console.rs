@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::Value;
 use usher_kernel::Timestamp;
 
-use crate::stop::Stop;
+use crate::stop::CliError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Form {
@@ -24,7 +24,7 @@ pub struct Console {
 
 impl Console {
     /// Prints one value: as JSON, or as these lines.
-    pub fn one(self, value: &Value, lines: impl FnOnce() -> String) -> Result<(), Stop> {
+    pub fn one(self, value: &Value, lines: impl FnOnce() -> String) -> Result<(), CliError> {
         match self.form {
             Form::Json => self.line(value),
             Form::Table => print(&lines()),
@@ -32,11 +32,11 @@ impl Console {
     }
 
     /// Prints one value as one line of JSON.
-    pub fn line(self, value: &Value) -> Result<(), Stop> {
+    pub fn line(self, value: &Value) -> Result<(), CliError> {
         print(&format!("{value}\n"))
     }
 
-    pub fn text(self, text: &str) -> Result<(), Stop> {
+    pub fn text(self, text: &str) -> Result<(), CliError> {
         print(text)
     }
 
@@ -95,15 +95,15 @@ pub fn age(time: &str) -> String {
     }
 }
 
-fn print(text: &str) -> Result<(), Stop> {
+fn print(text: &str) -> Result<(), CliError> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(()),
         // The reader closed the pipe, e.g. `head`.
         Err(why) if why.kind() == ErrorKind::BrokenPipe => {
-            Err(Stop { code: 0, text: String::new() })
+            Err(CliError { code: 0, text: String::new() })
         }
-        Err(why) => Err(Stop::failed(format!("failed to write to standard output: {why}"))),
+        Err(why) => Err(CliError::failed(format!("failed to write to standard output: {why}"))),
     }
 }
 

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::client::{Client, encoded};
 use crate::console::{Console, Form};
 use crate::environment::variable;
-use crate::stop::Stop;
+use crate::stop::CliError;
 
 /// The flags of every command that calls a server.
 #[derive(Clone, clap::Args)]
@@ -50,30 +50,33 @@ pub struct Session {
 /// Runs a command and returns its exit code.
 pub fn run<F>(basics: &Basics, verb: impl FnOnce(Session) -> F) -> ExitCode
 where
-    F: Future<Output = Result<(), Stop>>,
+    F: Future<Output = Result<(), CliError>>,
 {
     let session = match Session::open(basics, variable) {
         Ok(session) => session,
-        Err(stop) => return stop.tell(),
+        Err(stop) => return stop.print(),
     };
     let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let done = match built {
         Ok(runtime) => runtime.block_on(verb(session)),
-        Err(why) => Err(Stop::failed(format!("failed to start the async runtime: {why}"))),
+        Err(why) => Err(CliError::failed(format!("failed to start the async runtime: {why}"))),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(stop) => stop.tell(),
+        Err(stop) => stop.print(),
     }
 }
 
 impl Session {
     /// Finds the server by `USHER_URL` and `USHER_TOKEN`, else by the data directory.
-    pub fn open(basics: &Basics, variable: impl Fn(&str) -> Option<String>) -> Result<Self, Stop> {
+    pub fn open(
+        basics: &Basics,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, CliError> {
         let folder = || {
             let named =
                 basics.data_dir.clone().or_else(|| variable(data_dir::VARIABLE).map(PathBuf::from));
-            let nowhere = || Stop::usage("no data directory: give --data-dir");
+            let nowhere = || CliError::usage("no data directory: give --data-dir");
             named.or_else(|| data_dir::standard(&variable)).ok_or_else(nowhere)
         };
         let url = match variable("USHER_URL") {
@@ -90,7 +93,7 @@ impl Session {
 
     /// Resolves a name or an id. An id is exact; a name is that of the newest resource with it, and
     /// of one that is not deleted before one that is.
-    pub async fn resource(&self, text: &str, project: Option<&str>) -> Result<Resource, Stop> {
+    pub async fn resource(&self, text: &str, project: Option<&str>) -> Result<Resource, CliError> {
         if is_id(text) {
             return Ok(self.client.read(&format!("/v1/resources/{text}")).await?);
         }
@@ -101,7 +104,7 @@ impl Session {
     }
 
     /// All items of a listing, page by page.
-    pub async fn all(&self, path: &str) -> Result<Vec<Value>, Stop> {
+    pub async fn all(&self, path: &str) -> Result<Vec<Value>, CliError> {
         let mut items = vec![];
         let mut after: Option<String> = None;
         let join = if path.contains('?') { '&' } else { '?' };
@@ -124,17 +127,17 @@ impl Session {
         items: &[Value],
         heads: &[&str],
         row: impl Fn(&Value) -> Vec<String>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), CliError> {
         let rows: Vec<Vec<String>> = items.iter().map(row).collect();
         let value = json!({"items": items, "next_cursor": null});
         self.console.one(&value, || crate::console::table(heads, &rows))
     }
 }
 
-fn endpoint(folder: &Path) -> Result<String, Stop> {
+fn endpoint(folder: &Path) -> Result<String, CliError> {
     let read = data_dir::endpoint(folder).map_err(|_| {
         let shown = folder.display();
-        Stop::unavailable(format!(
+        CliError::unavailable(format!(
             "no server runs in \"{shown}\": start one with `usher up`, \
              or give --data-dir or USHER_URL"
         ))
@@ -142,26 +145,26 @@ fn endpoint(folder: &Path) -> Result<String, Stop> {
     Ok(read.url)
 }
 
-fn admin_token(folder: &Path) -> Result<String, Stop> {
+fn admin_token(folder: &Path) -> Result<String, CliError> {
     let path = folder.join(data_dir::ADMIN_TOKEN);
     std::fs::read_to_string(&path).map_err(|why| {
         let shown = path.display();
-        Stop::usage(format!("failed to read the token in \"{shown}\": {why}; set USHER_TOKEN"))
+        CliError::usage(format!("failed to read the token in \"{shown}\": {why}; set USHER_TOKEN"))
     })
 }
 
-fn chosen(text: &str, found: Vec<Resource>) -> Result<Resource, Stop> {
+fn chosen(text: &str, found: Vec<Resource>) -> Result<Resource, CliError> {
     let (living, gone): (Vec<_>, Vec<_>) = found.into_iter().partition(|it| it.phase != "Deleted");
     let mut meant = if living.is_empty() { gone } else { living };
     if meant.len() > 1 {
         let lines: Vec<String> =
             meant.iter().map(|it| format!("  {}  {}  {}", it.project, it.id, it.phase)).collect();
         let list = lines.join("\n");
-        return Err(Stop::usage(format!(
+        return Err(CliError::usage(format!(
             "name \"{text}\" is ambiguous: give --project or an id\n{list}"
         )));
     }
-    meant.pop().ok_or_else(|| Stop::not_found(format!("no resource is named \"{text}\"")))
+    meant.pop().ok_or_else(|| CliError::not_found(format!("no resource is named \"{text}\"")))
 }
 
 /// Whether a text is a resource id.

@@ -6,13 +6,13 @@ use usher_wire::http::Problem;
 
 /// The error of a command.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Stop {
+pub struct CliError {
     pub code: u8,
     /// What to print; empty prints nothing.
     pub text: String,
 }
 
-impl Stop {
+impl CliError {
     /// A resource that is Failed, or a bug: exit code 1.
     pub fn failed(text: impl Into<String>) -> Self {
         Self { code: 1, text: text.into() }
@@ -52,7 +52,7 @@ impl Stop {
     }
 
     /// Prints the text to the error stream and returns the exit code.
-    pub fn tell(self) -> ExitCode {
+    pub fn print(self) -> ExitCode {
         if !self.text.is_empty() {
             eprintln!("usher: {}", self.text);
         }
@@ -75,11 +75,11 @@ mod tests {
         let it = problem("name_in_use", "cannot take name \"a\": it is in use");
         for (status, code) in [(400, 3), (401, 3), (404, 4), (409, 3), (422, 3), (500, 1), (503, 5)]
         {
-            assert_eq!(Stop::refused(status, &it).code, code, "{status}");
+            assert_eq!(CliError::refused(status, &it).code, code, "{status}");
         }
         let text = "cannot take name \"a\": it is in use (name_in_use)";
-        assert_eq!(Stop::refused(409, &it).text, text);
-        let bare = Stop::refused(502, &problem("", ""));
-        assert_eq!(bare, Stop::failed("the server answered with status 502"));
+        assert_eq!(CliError::refused(409, &it).text, text);
+        let bare = CliError::refused(502, &problem("", ""));
+        assert_eq!(bare, CliError::failed("the server answered with status 502"));
     }
 }

@@ -13,7 +13,7 @@ use usher_wire::operator::Resource;
 use crate::client::encoded;
 use crate::console::{self, Form};
 use crate::session::Session;
-use crate::stop::Stop;
+use crate::stop::CliError;
 
 /// How long to wait for an event before reading the resource anyway: not every phase change has an
 /// event, and the stream can break.
@@ -35,7 +35,7 @@ pub async fn until(
     first: Resource,
     phases: &[&str],
     waiting: &Waiting,
-) -> Result<Resource, Stop> {
+) -> Result<Resource, CliError> {
     let began = Instant::now();
     let end = began + Duration::from_secs(waiting.timeout);
     let path = format!("/v1/resources/{}", first.id);
@@ -51,7 +51,7 @@ pub async fn until(
         if Instant::now() >= end {
             shown.close();
             let reason = resource.reason.as_deref().unwrap_or("not reconciled yet");
-            return Err(Stop::unavailable(format!(
+            return Err(CliError::unavailable(format!(
                 "timed out: \"{}\" is {} ({reason}); see `usher why {}`",
                 resource.name, resource.phase, resource.id
             )));

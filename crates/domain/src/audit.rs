@@ -25,7 +25,7 @@ closed_set! {
         /// A peer was deregistered without waiting.
         PeerForce = "peer.force",
         /// A mass-deletion guard was reset.
-        RailOpen = "rail.open",
+        GuardReset = "guard.reset",
         /// A project was made.
         ProjectCreate = "project.create",
         /// A project was ended.

@@ -443,7 +443,7 @@ mod tests {
         }],
         left: true,
     };
-    const NOBODY: Others<'static> = Others { snapshot: None, survivors: &[], left: true };
+    const NO_HOLDER: Others<'static> = Others { snapshot: None, survivors: &[], left: true };
 
     // Requirement: L-13, M-1
     #[test]
@@ -452,7 +452,7 @@ mod tests {
         let mut it = peer(Stage::Registered);
         let mut seen = Vec::new();
         for second in 0..5 {
-            let step = it.drain(&NOBODY, patience, at(second));
+            let step = it.drain(&NO_HOLDER, patience, at(second));
             seen.push((it.stage.as_str(), step));
             it = it.advance(step, at(second));
         }
@@ -504,11 +504,11 @@ mod tests {
     fn work_in_flight_is_waited_for_before_the_key_is_revoked() {
         let patience = Patience::default();
         let cordoned = peer(Stage::Cordoned { since: at(0) });
-        let busy = Others { left: false, ..NOBODY };
+        let busy = Others { left: false, ..NO_HOLDER };
         let wait = DrainStep::Wait { until: at(30) };
         assert_eq!(cordoned.drain(&busy, patience, just_before(at(30))), wait);
         assert_eq!(cordoned.force("ann", at(1)).drain(&busy, patience, at(1)), wait);
-        assert_eq!(cordoned.drain(&NOBODY, patience, at(1)), DrainStep::RevokeKey);
+        assert_eq!(cordoned.drain(&NO_HOLDER, patience, at(1)), DrainStep::RevokeKey);
         let over = cordoned.drain(&busy, patience, at(30));
         assert_eq!(over, DrainStep::Deregister(Cause::GraceElapsed));
     }
@@ -524,7 +524,7 @@ mod tests {
         let after = forced.advance(step, at(2));
         assert_eq!(after.stage, out(Cause::Forced));
         assert_eq!(after.forced, forced.forced);
-        let step = forced.drain(&NOBODY, patience, at(2));
+        let step = forced.drain(&NO_HOLDER, patience, at(2));
         assert_eq!(step, DrainStep::Deregister(Cause::Acknowledged));
         let early = peer(Stage::Registered).force("ann", at(0));
         assert_eq!(early.drain(&SILENT, patience, at(0)), DrainStep::Cordon);

@@ -115,20 +115,20 @@ pub enum BadFailpoint {
 
 /// A failpoint, and the passing at which the process dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Order {
+pub struct Trigger {
     pub point: Failpoint,
     /// Which passing, from one.
     pub passing: u32,
 }
 
-static ARMED: OnceLock<Order> = OnceLock::new();
+static ARMED: OnceLock<Trigger> = OnceLock::new();
 static PASSED: AtomicU32 = AtomicU32::new(0);
 
 impl Failpoint {
     /// Passes the failpoint; the process dies if this is the armed passing.
     pub fn pass(self) {
-        let Some(order) = ARMED.get().filter(|it| it.point == self) else { return };
-        if PASSED.fetch_add(1, Ordering::SeqCst) + 1 == order.passing {
+        let Some(trigger) = ARMED.get().filter(|it| it.point == self) else { return };
+        if PASSED.fetch_add(1, Ordering::SeqCst) + 1 == trigger.passing {
             // No cleanup: that is what is tested.
             let _ = kill_process(getpid(), Signal::KILL);
             std::process::abort();
@@ -142,7 +142,7 @@ impl fmt::Display for Failpoint {
     }
 }
 
-impl FromStr for Order {
+impl FromStr for Trigger {
     type Err = BadFailpoint;
 
     fn from_str(whole: &str) -> Result<Self, BadFailpoint> {
@@ -156,10 +156,10 @@ impl FromStr for Order {
 }
 
 /// Arms the only failpoint of this process: `NAME` or `NAME:n`.
-pub fn arm(text: &str) -> Result<Order, BadFailpoint> {
-    let order = text.parse()?;
-    ARMED.set(order).map_err(|_| BadFailpoint::Armed { text: text.to_owned() })?;
-    Ok(order)
+pub fn arm(text: &str) -> Result<Trigger, BadFailpoint> {
+    let trigger = text.parse()?;
+    ARMED.set(trigger).map_err(|_| BadFailpoint::Armed { text: text.to_owned() })?;
+    Ok(trigger)
 }
 
 #[cfg(test)]
@@ -169,8 +169,8 @@ mod tests {
     #[test]
     fn a_failpoint_is_parsed_with_and_without_a_passing() {
         for point in Failpoint::ALL.iter().copied() {
-            assert_eq!(point.as_str().parse(), Ok(Order { point, passing: 1 }));
-            assert_eq!(format!("{point}:3").parse(), Ok(Order { point, passing: 3 }));
+            assert_eq!(point.as_str().parse(), Ok(Trigger { point, passing: 1 }));
+            assert_eq!(format!("{point}:3").parse(), Ok(Trigger { point, passing: 3 }));
         }
     }
 
@@ -188,7 +188,7 @@ mod tests {
             ("before-spawn:1:1", passing("before-spawn:1:1")),
         ];
         for (text, refusal) in cases {
-            assert_eq!(text.parse::<Order>(), Err(refusal), "{text}");
+            assert_eq!(text.parse::<Trigger>(), Err(refusal), "{text}");
         }
     }
 

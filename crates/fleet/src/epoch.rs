@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use usher_domain::fleet::plan::{Figures as PlanFigures, Switch, Windows};
+use usher_domain::fleet::plan::{PlanConfig as PlanFigures, Switch, Windows};
 use usher_domain::fleet::reconciler::MachineReconciler;
-use usher_domain::object::authority::Rail;
+use usher_domain::object::authority::MassDeletionGuard;
 use usher_kernel::Timestamp;
 use usher_kernel::schedule::Pace;
 use usher_store::{ShardLease, Store};
@@ -24,13 +24,13 @@ use super::tally::Tally;
 
 /// The configuration of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Figures {
+pub struct EpochConfig {
     pub reconciler: MachineReconciler,
     /// How long idle machines are kept.
     pub windows: Windows,
     pub plan: PlanFigures,
     /// Which list counts as too small to be believed.
-    pub rail: Rail,
+    pub guard: MassDeletionGuard,
     /// Whether plans are executed, as configured.
     pub switch: Switch,
     /// The most concurrent steps.
@@ -56,7 +56,7 @@ pub struct Epoch {
     pub store: Arc<Store>,
     pub provider: Provider,
     pub bootstrap: Arc<dyn Bootstrap>,
-    pub figures: Figures,
+    pub config: EpochConfig,
     pub tally: Arc<Tally>,
     memory: Mutex<Memory>,
     lease: Mutex<Held>,
@@ -85,18 +85,18 @@ impl Epoch {
     /// An epoch that starts with a lease requested at `asked`.
     pub fn new(
         (store, provider, bootstrap): (Arc<Store>, Provider, Arc<dyn Bootstrap>),
-        figures: Figures,
+        config: EpochConfig,
         tally: Arc<Tally>,
         (lease, asked): (ShardLease, Instant),
     ) -> Self {
-        let memory = Memory::new(lease.shard.clone(), figures.windows, lease.epoch);
-        let until = asked + figures.lease;
+        let memory = Memory::new(lease.shard.clone(), config.windows, lease.epoch);
+        let until = asked + config.lease;
         let held = Held { clock: (lease.now, asked), until, lease };
         Self {
             store,
             provider,
             bootstrap,
-            figures,
+            config,
             tally,
             memory: Mutex::new(memory),
             lease: Mutex::new(held),
@@ -149,13 +149,13 @@ impl Epoch {
     /// whether the lease holds.
     pub async fn keep(&self) {
         loop {
-            tokio::time::sleep(self.figures.lease / 3).await;
+            tokio::time::sleep(self.config.lease / 3).await;
             let asked = Instant::now();
-            match self.store.renew_shard(self.lease(), self.figures.lease).await {
+            match self.store.renew_shard(self.lease(), self.config.lease).await {
                 Ok(Some(lease)) => {
                     let mut held = self.held();
                     held.clock = (lease.now.max(held.clock.0), asked);
-                    held.until = asked + self.figures.lease;
+                    held.until = asked + self.config.lease;
                     held.lease = lease;
                     drop(held);
                     self.stirred.notify_one();

@@ -68,7 +68,7 @@ impl Lister {
                 () = stopped(&mut ended) => return,
                 () = sleep_until(next) => {}
                 () = self.epoch.relist.notified() => {
-                    let soon = Instant::now() + self.epoch.figures.passing;
+                    let soon = Instant::now() + self.epoch.config.passing;
                     next = next.min(soon);
                     continue;
                 }
@@ -97,7 +97,7 @@ impl Lister {
     /// Time to the next list: shorter while machines are in transition.
     fn pause(&self) -> Duration {
         let is_passing = self.epoch.memory().passing() > 0;
-        if is_passing { self.epoch.figures.passing } else { self.epoch.figures.cycle }
+        if is_passing { self.epoch.config.passing } else { self.epoch.config.cycle }
     }
 
     /// One list, and everything that follows from it.
@@ -113,8 +113,8 @@ impl Lister {
         };
         let listed = self.epoch.provider.list(since).await.map_err(Failed::Provider)?;
         let readings = read(listed.entries);
-        let (now, rail) = (self.epoch.now(), Some(self.epoch.figures.rail));
-        let taken = self.epoch.memory().take_in(readings, (scope, stamp), rail, now);
+        let (now, guard) = (self.epoch.now(), Some(self.epoch.config.guard));
+        let taken = self.epoch.memory().take_in(readings, (scope, stamp), guard, now);
         self.epoch.stirred.notify_one();
         self.tell(&taken, scope);
         if scope == Scope::Full {
@@ -127,7 +127,7 @@ impl Lister {
         self.take_over(taken.new).await.map_err(Failed::Store)?;
         self.ask_for_unread().await?;
         if scope == Scope::Full {
-            self.full_at = begun + self.epoch.figures.full_list;
+            self.full_at = begun + self.epoch.config.full_list;
             let credence = credence.unwrap_or(Credence::Cut);
             self.write_down(credence, &listed.revision).await.map_err(Failed::Store)?;
         }

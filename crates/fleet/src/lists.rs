@@ -9,7 +9,7 @@ use usher_domain::fleet::list::{Counts, Credence};
 use usher_domain::fleet::plan::Slot;
 use usher_domain::fleet::refusal::Refusal;
 use usher_domain::fleet::snapshot::Source;
-use usher_domain::object::authority::Rail;
+use usher_domain::object::authority::MassDeletionGuard;
 use usher_kernel::Timestamp;
 
 use super::memory::{Memory, Message, ProviderAnswer};
@@ -121,7 +121,7 @@ impl Memory {
         &mut self,
         readings: Vec<Reading>,
         (scope, stamp): (Scope, Token),
-        rail: Option<Rail>,
+        guard: Option<MassDeletionGuard>,
         now: Timestamp,
     ) -> Taken {
         let mut taken = Taken::default();
@@ -158,7 +158,7 @@ impl Memory {
                     listed,
                     whole: !taken.is_lossy,
                 };
-                let credence = counts.credence(rail);
+                let credence = counts.credence(guard);
                 taken.credence = Some(credence);
                 taken.told += self.weigh(credence, &named, stamp, now);
             }

@@ -40,7 +40,7 @@ impl Planner {
     pub async fn run(mut self, mut ended: watch::Receiver<bool>) {
         let mut due = self.epoch.store.due();
         // Writes of other processes cause no notification: the store is polled.
-        let cycle = self.epoch.figures.cycle;
+        let cycle = self.epoch.config.cycle;
         let pause = self.epoch.store.log_poll().map_or(cycle, |it| it.min(cycle));
         let mut next = Instant::now();
         loop {
@@ -86,7 +86,7 @@ impl Planner {
         let shard = self.epoch.lease().shard;
         let state = self.epoch.store.shard(shard.clone()).await?;
         let said = state.map_or(Switch::Run, |it| it.switch());
-        let switch = match (said, self.epoch.figures.switch) {
+        let switch = match (said, self.epoch.config.switch) {
             (Switch::Paused, _) | (_, Switch::Paused) => Switch::Paused,
             (Switch::DryRun, _) | (_, Switch::DryRun) => Switch::DryRun,
             (Switch::Run, Switch::Run) => Switch::Run,
@@ -146,8 +146,8 @@ impl Planner {
         if !changed && !fleet.is_due(now) {
             return None;
         }
-        let figures = self.epoch.figures.plan;
-        let at = Circumstances { now, store_up, list_believed, switch: self.switch, figures };
+        let config = self.epoch.config.plan;
+        let at = Circumstances { now, store_up, list_believed, switch: self.switch, config };
         let begun = Instant::now();
         let made = plan(fleet, &at);
         if !store_up {

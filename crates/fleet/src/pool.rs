@@ -59,7 +59,7 @@ impl Pool {
     }
 
     fn has_room(&self) -> bool {
-        self.running.len() < self.epoch.figures.steps_max
+        self.running.len() < self.epoch.config.steps_max
     }
 
     /// Starts steps of due machines up to the limit. Without a lease none starts.
@@ -71,7 +71,7 @@ impl Pool {
             return;
         }
         let now = self.epoch.now();
-        let turns = self.epoch.memory().claim(self.epoch.figures.steps_max, now);
+        let turns = self.epoch.memory().claim(self.epoch.config.steps_max, now);
         for turn in turns {
             self.begin(turn);
         }
@@ -81,7 +81,7 @@ impl Pool {
         let (epoch, slot) = (Arc::clone(&self.epoch), turn.slot);
         let step = Step::new(Arc::clone(&epoch), self.writer.clone(), &turn);
         let task = self.running.spawn(async move {
-            let done = timeout(epoch.figures.step_deadline, step.run()).await;
+            let done = timeout(epoch.config.step_deadline, step.run()).await;
             let done = done.unwrap_or_else(|_| {
                 epoch.tally.count(Done::TooSlow);
                 let what = "the end of a step before its deadline".to_owned();
@@ -101,7 +101,7 @@ impl Pool {
             Err(why) => {
                 self.epoch.tally.count(Done::Panicked);
                 tracing::error!(error = %why, "machine step panicked: this is a bug");
-                let later = self.epoch.now().after(self.epoch.figures.pace.max);
+                let later = self.epoch.now().after(self.epoch.config.pace.max);
                 (why.id(), (Some(later), false))
             }
         };

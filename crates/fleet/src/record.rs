@@ -10,7 +10,7 @@ use std::hash::{Hash, Hasher};
 use prost::Message as _;
 use usher_domain::fleet::accept::{Raw, Report};
 use usher_domain::fleet::aggregate::{Host, Machine, Offer};
-use usher_domain::fleet::facts::Order;
+use usher_domain::fleet::facts::CommandState;
 use usher_domain::fleet::ident::{ClusterId, MachineId};
 use usher_domain::fleet::phase::Phase;
 use usher_wire::fleet;
@@ -111,7 +111,7 @@ impl Mark {
 
 /// Whether any record of this machine is worth a step, also one without news.
 pub fn is_open(machine: &Machine) -> bool {
-    machine.fields().order != Order::None || machine.fields().disputed.is_some()
+    machine.fields().order != CommandState::None || machine.fields().disputed.is_some()
 }
 
 #[cfg(test)]

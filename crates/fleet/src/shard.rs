@@ -14,7 +14,7 @@ use usher_store::{Acquisition, Error, ShardLease, Store, StoredMachine};
 use uuid::Uuid;
 
 use super::bootstrap::Bootstrap;
-use super::epoch::{Epoch, Figures};
+use super::epoch::{Epoch, EpochConfig};
 use super::lister::Lister;
 use super::planner::Planner;
 use super::pool::Pool;
@@ -34,7 +34,7 @@ pub struct Shard {
     pub store: Arc<Store>,
     pub provider: Provider,
     pub bootstrap: Arc<dyn Bootstrap>,
-    pub figures: Figures,
+    pub config: EpochConfig,
     pub tally: Arc<Tally>,
 }
 
@@ -45,7 +45,7 @@ impl Shard {
         while !*stop.borrow() {
             let asked = Instant::now();
             let acquired =
-                self.store.acquire_shard(self.id.clone(), holder, self.figures.lease).await;
+                self.store.acquire_shard(self.id.clone(), holder, self.config.lease).await;
             let pause = match acquired {
                 Ok(Acquisition::Ours(lease)) => {
                     let (shard, epoch) = (&self.id, lease.epoch);
@@ -55,7 +55,7 @@ impl Shard {
                 }
                 Ok(Acquisition::Theirs(state)) => {
                     let left = state.lease.map_or(Duration::ZERO, |it| it.1.since(state.now));
-                    left.clamp(Duration::from_millis(10), self.figures.lease)
+                    left.clamp(Duration::from_millis(10), self.config.lease)
                 }
                 Err(error) => {
                     tracing::warn!(error = %chain(&error), "failed to acquire the shard lease");
@@ -73,7 +73,7 @@ impl Shard {
     async fn live(&self, (lease, asked): (ShardLease, Instant), stop: &watch::Receiver<bool>) {
         let parts = (Arc::clone(&self.store), self.provider.clone(), Arc::clone(&self.bootstrap));
         let held = (lease, asked);
-        let epoch = Arc::new(Epoch::new(parts, self.figures, Arc::clone(&self.tally), held));
+        let epoch = Arc::new(Epoch::new(parts, self.config, Arc::clone(&self.tally), held));
         let (end, ended) = watch::channel(false);
         let mut stop = stop.clone();
         let mut keeping = JoinSet::new();
@@ -145,7 +145,7 @@ async fn load(epoch: &Epoch) -> Result<(), Error> {
 /// Records a row. A machine that would need no step if its provider reported it as recorded stays
 /// idle: the first list notifies those that differ.
 fn remember(epoch: &Epoch, StoredMachine { id, record }: &StoredMachine, now: Timestamp) {
-    let (machine, deadlines) = (&record.state, &epoch.figures.reconciler.deadlines);
+    let (machine, deadlines) = (&record.state, &epoch.config.reconciler.deadlines);
     let binding = if machine.phase().is_bound() { Bound::Ours } else { Bound::None };
     let report = Reported::of(machine.phase());
     let seen = Facts { restriction: Restriction::None, report, binding };

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use usher_domain::fleet::accept::Report;
 use usher_domain::fleet::aggregate::Machine;
 use usher_domain::fleet::effect::{Effect, Verb};
-use usher_domain::fleet::facts::Order;
+use usher_domain::fleet::facts::CommandState;
 use usher_domain::fleet::issue::Token;
 use usher_domain::fleet::observe::{Observed, fold};
 use usher_domain::fleet::plan::Slot;
@@ -66,7 +66,7 @@ impl Step {
 
     pub async fn run(self) -> Result<Option<Reported<Reason>>, Stopped> {
         let now = self.epoch.now();
-        step(&self.epoch.figures.reconciler, &self, &self, now).await
+        step(&self.epoch.config.reconciler, &self, &self, now).await
     }
 
     fn notes(&self) -> std::sync::MutexGuard<'_, Notes> {
@@ -79,10 +79,10 @@ impl Step {
         if fresh.is_none() && before.is_none() {
             return;
         }
-        let late = self.epoch.now().after(self.epoch.figures.request_bound);
+        let late = self.epoch.now().after(self.epoch.config.request_bound);
         let mut memory = self.epoch.memory();
         let next = after.as_ref().map(Machine::fields);
-        let recorded = next.filter(|it| it.order == Order::Recorded).map(|it| it.token);
+        let recorded = next.filter(|it| it.order == CommandState::Recorded).map(|it| it.token);
         if let Some(fresh) = fresh.filter(|it| recorded != Some(*it)) {
             memory.settle(fresh);
         }
@@ -90,10 +90,12 @@ impl Step {
         let (order, token) = (before.state.fields().order, before.state.fields().token);
         let is_over = after.is_some() && recorded != Some(token);
         match (order, sent) {
-            (Order::Recorded, Some(Sent::Answered)) => memory.settle(token),
-            (Order::Recorded, Some(Sent::Unanswered)) => memory.settle_at(token, self.slot, late),
-            (Order::Recorded, None) if is_over => memory.settle_at(token, self.slot, late),
-            (Order::Recorded | Order::Sent | Order::None, _) => {}
+            (CommandState::Recorded, Some(Sent::Answered)) => memory.settle(token),
+            (CommandState::Recorded, Some(Sent::Unanswered)) => {
+                memory.settle_at(token, self.slot, late)
+            }
+            (CommandState::Recorded, None) if is_over => memory.settle_at(token, self.slot, late),
+            (CommandState::Recorded | CommandState::Sent | CommandState::None, _) => {}
         }
         let after_written = after.is_some();
         let (version, machine) = match after {
@@ -262,7 +264,7 @@ pub fn rest_of(
     use usher_kernel::Wake;
     use usher_kernel::schedule::{Jitter, pause};
 
-    let (now, pace) = (epoch.now(), &epoch.figures.pace);
+    let (now, pace) = (epoch.now(), &epoch.config.pace);
     match done {
         Ok(report) => (
             match report.as_ref().map_or(Wake::Never, |it| it.wake) {

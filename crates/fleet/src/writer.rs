@@ -15,18 +15,18 @@ const TOGETHER_MAX: usize = 500;
 const WAITING_MAX: usize = 2 * TOGETHER_MAX;
 
 /// A write, and where its outcome is sent.
-type Asked = (MachineWrite, oneshot::Sender<Result<(), Trouble>>);
+type QueuedWrite = (MachineWrite, oneshot::Sender<Result<(), Trouble>>);
 
 /// Where steps submit writes.
 #[derive(Clone, Debug)]
 pub struct Writer {
-    asked: mpsc::Sender<Asked>,
+    asked: mpsc::Sender<QueuedWrite>,
 }
 
 /// The task that commits submitted writes.
 pub struct Writing {
     epoch: Arc<Epoch>,
-    asked: mpsc::Receiver<Asked>,
+    asked: mpsc::Receiver<QueuedWrite>,
 }
 
 /// The two ends of the queue.
@@ -61,7 +61,7 @@ impl Writing {
         }
     }
 
-    async fn write(&self, asked: Vec<Asked>) {
+    async fn write(&self, asked: Vec<QueuedWrite>) {
         let (writes, waiting): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
         let ids: Vec<_> = writes.iter().map(|it| it.id).collect();
         let cycle = Cycle { lease: self.epoch.lease(), writes, adopted: vec![], lists: vec![] };
@@ -82,7 +82,7 @@ impl Writing {
 }
 
 /// Splits off second writes of a machine: one transaction writes a machine once.
-fn split(asked: Vec<Asked>) -> (Vec<Asked>, Vec<Asked>) {
+fn split(asked: Vec<QueuedWrite>) -> (Vec<QueuedWrite>, Vec<QueuedWrite>) {
     let mut ids = BTreeSet::new();
     asked.into_iter().partition(|it| ids.insert(it.0.id))
 }

@@ -172,7 +172,7 @@ impl Hosts {
         let gone = || {
             let units = &self.places.units;
             // The process may still run if another process removed the record.
-            let is_gone = units.read(host)?.is_none() && units.holder(host)? == Holder::Nobody;
+            let is_gone = units.read(host)?.is_none() && units.holder(host)? == Holder::Free;
             Ok(is_gone.then_some(()))
         };
         self.keeper.wait_for(gone).await.map_err(|why| disk(&why))?;

@@ -29,7 +29,7 @@ pub mod visibility;
 
 pub use id::{Fence, Generation, Uid, Version};
 pub use identity::{
-    Answer, Evidence, Name, NameLedger, Row, SETTLED_KEPT, Sighting, Standing, Unknown,
+    Answer, Evidence, Name, NameLedger, NameState, Row, SETTLED_KEPT, Sighting, Unknown,
 };
 pub use lifecycle::{Condition, Decision, Ledger, Lifecycle, Record, Wake, World};
 pub use reconciler::{Reconciled, Reconciler, VerdictOf};

@@ -14,7 +14,7 @@ pub enum Visibility {
     /// The cluster is not the pinned one, or it was restored to an older state.
     ClusterReplaced,
     /// The mass-deletion guard tripped: unasked absence is held.
-    RailTripped,
+    GuardTripped,
 }
 
 impl Visibility {
@@ -24,14 +24,14 @@ impl Visibility {
         Self::Unreachable,
         Self::Forbidden,
         Self::ClusterReplaced,
-        Self::RailTripped,
+        Self::GuardTripped,
     ];
 
     /// Judges a snapshot by who answered and by the worst answer that is missing.
     pub fn judge(cluster_replaced: bool, guard_tripped: bool, worst: Option<Unknown>) -> Self {
         match (cluster_replaced, guard_tripped, worst) {
             (true, _, _) | (_, _, Some(Unknown::ClusterReplaced)) => Self::ClusterReplaced,
-            (false, true, _) | (_, _, Some(Unknown::RailTripped)) => Self::RailTripped,
+            (false, true, _) | (_, _, Some(Unknown::GuardTripped)) => Self::GuardTripped,
             (false, false, None) => Self::Complete,
             (false, false, Some(Unknown::Unreachable)) => Self::Unreachable,
             (false, false, Some(Unknown::Forbidden)) => Self::Forbidden,
@@ -43,7 +43,7 @@ impl Visibility {
     pub const fn is_incomplete(self) -> bool {
         match self {
             Self::Unreachable | Self::Forbidden | Self::ClusterReplaced => true,
-            Self::Complete | Self::RailTripped => false,
+            Self::Complete | Self::GuardTripped => false,
         }
     }
 
@@ -53,7 +53,7 @@ impl Visibility {
         match self {
             Self::Complete | Self::Unreachable => Unknown::Unreachable,
             Self::Forbidden => Unknown::Forbidden,
-            Self::RailTripped => Unknown::RailTripped,
+            Self::GuardTripped => Unknown::GuardTripped,
             Self::ClusterReplaced => Unknown::ClusterReplaced,
         }
     }
@@ -70,7 +70,7 @@ impl Visibility {
             Self::Unreachable => "Unreachable",
             Self::Forbidden => "Forbidden",
             Self::ClusterReplaced => "ClusterReplaced",
-            Self::RailTripped => "RailTripped",
+            Self::GuardTripped => "GuardTripped",
         }
     }
 }
@@ -106,8 +106,8 @@ mod tests {
             ((false, false, None), Visibility::Complete),
             ((false, false, Some(Unknown::Unreachable)), Visibility::Unreachable),
             ((false, false, Some(Unknown::Forbidden)), Visibility::Forbidden),
-            ((false, false, Some(Unknown::RailTripped)), Visibility::RailTripped),
-            ((false, true, Some(Unknown::Forbidden)), Visibility::RailTripped),
+            ((false, false, Some(Unknown::GuardTripped)), Visibility::GuardTripped),
+            ((false, true, Some(Unknown::Forbidden)), Visibility::GuardTripped),
             ((false, true, Some(Unknown::ClusterReplaced)), Visibility::ClusterReplaced),
             ((true, true, None), Visibility::ClusterReplaced),
         ];
@@ -131,7 +131,7 @@ mod tests {
             Unknown::Unreachable,
             Unknown::Forbidden,
             Unknown::ClusterReplaced,
-            Unknown::RailTripped,
+            Unknown::GuardTripped,
         ];
         assert_eq!(unknowns, expected);
         let reason: Unknown = Visibility::Complete.unknown_reason();

@@ -24,7 +24,7 @@ pub enum Part {
     /// It does not stand.
     Missing,
     /// It stands.
-    Standing,
+    NameState,
     /// It is announced and made, and what stands behind it is not there yet.
     Coming,
     /// It was asked to go.
@@ -81,7 +81,7 @@ pub fn substrate(
     {
         return Step::Turn(Condition::Failed { message: message.clone() });
     }
-    let whole = parts.iter().all(|(_, it)| *it == Part::Standing);
+    let whole = parts.iter().all(|(_, it)| *it == Part::NameState);
     if !whole && substrate.condition == Condition::Ready {
         return Step::Turn(Condition::Converging);
     }
@@ -198,8 +198,8 @@ mod tests {
         let it = object(&json!({}), Condition::Converging, true);
         let refs = it.substrate.as_ref().unwrap().parts.clone();
         assert_eq!(step(&it, &[], 1_000), Step::Make(refs[0].clone()));
-        assert_eq!(step(&it, &[Part::Standing], 1_000), Step::Make(refs[1].clone()));
-        let all = [Part::Standing, Part::Standing];
+        assert_eq!(step(&it, &[Part::NameState], 1_000), Step::Make(refs[1].clone()));
+        let all = [Part::NameState, Part::NameState];
         assert_eq!(step(&it, &all, 1_000), Step::Turn(Condition::Ready));
         let ready = object(&json!({}), Condition::Ready, true);
         assert_eq!(step(&ready, &all, 1_000), Step::Rest);
@@ -209,8 +209,8 @@ mod tests {
     #[test]
     fn it_takes_as_long_as_it_is_told() {
         let it = object(&json!({ "readyAfterMs": 500 }), Condition::Converging, false);
-        assert_eq!(step(&it, &[Part::Standing], 1_499), Step::Wait(at(1_500)));
-        assert_eq!(step(&it, &[Part::Standing], 1_500), Step::Turn(Condition::Ready));
+        assert_eq!(step(&it, &[Part::NameState], 1_499), Step::Wait(at(1_500)));
+        assert_eq!(step(&it, &[Part::NameState], 1_500), Step::Turn(Condition::Ready));
     }
 
     // Requirement: LW-9
@@ -218,7 +218,7 @@ mod tests {
     fn it_fails_as_it_is_told_and_for_good() {
         let failed = Condition::Failed { message: "quota".to_owned() };
         let it = object(&json!({ "failWith": "quota" }), Condition::Converging, false);
-        assert_eq!(step(&it, &[Part::Standing], 1_000), Step::Turn(failed.clone()));
+        assert_eq!(step(&it, &[Part::NameState], 1_000), Step::Turn(failed.clone()));
         let it = object(&json!({}), failed.clone(), false);
         assert_eq!(step(&it, &[Part::Missing], 1_000), Step::Rest);
         let broken = Part::Broken { message: "quota".to_owned() };
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn whoever_was_asked_to_go_or_is_nobodys_goes() {
         let mut it = object(&json!({}), Condition::Ready, false);
-        let standing = |_: &Reference| Part::Standing;
+        let standing = |_: &Reference| Part::NameState;
         assert_eq!(substrate(&it, false, standing, at(1_000)), Step::Collect);
         it.deleting_at = Some(at(900));
         assert_eq!(substrate(&it, true, standing, at(1_000)), Step::Dissolve);

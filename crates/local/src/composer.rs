@@ -191,14 +191,14 @@ impl Composer {
             return Ok(Part::Leaving);
         }
         Ok(match (it.sort, &self.agents) {
-            (Sort::Disk, _) => Part::Standing,
+            (Sort::Disk, _) => Part::NameState,
             (Sort::Machine, Agents::Process { .. } | Agents::External) => {
                 let failure = self.disk(&it.name, Units::failure)?;
-                failure.map_or(Part::Standing, |message| Part::Broken { message })
+                failure.map_or(Part::NameState, |message| Part::Broken { message })
             }
             (Sort::Machine, Agents::Fleet(_)) => match found.footing {
                 None | Some(Footing::Waiting) => Part::Coming,
-                Some(Footing::Stands) => Part::Standing,
+                Some(Footing::Stands) => Part::NameState,
                 Some(Footing::Failed { message }) => Part::Broken { message },
             },
         })

@@ -141,7 +141,7 @@ impl<I: ControlPlane> LocalWorld<I> {
         let mut look = eyes.resource(record, known);
         self.look_at_fleet(record, &mut look).await;
         if look.authority == Authority::Pinned && is_vanished(record, &look) {
-            look.rail_tripped |= self.inside.vanished(&record.state, look.at).await?;
+            look.guard_tripped |= self.inside.vanished(&record.state, look.at).await?;
         }
         Ok(observe::fold(&record.state, &record.name_ledger, &look))
     }

@@ -39,7 +39,7 @@ impl Eyes<'_> {
         };
         let guard = |it: &Option<Object>| {
             let used = it.as_ref().is_some_and(|it| it.labels.contains_key(name::LABEL_IN_USE));
-            if used { Guard::Somebody } else { Guard::None }
+            if used { Guard::Another } else { Guard::None }
         };
         let protection = xr.as_ref().map(guard).map_err(Error::unknown);
         let xr = match xr {
@@ -53,7 +53,7 @@ impl Eyes<'_> {
             by: BY.to_owned(),
             at: trust.now,
             authority: trust.authority,
-            rail_tripped: trust.rail_tripped,
+            guard_tripped: trust.guard_tripped,
             namespace_ready: Ok(true),
             anchors: self.anchors(|it| resource.anchor_name(it).name, resource.generation()),
             config_ready,
@@ -86,7 +86,7 @@ impl Eyes<'_> {
             by: BY.to_owned(),
             at: trust.now,
             authority: trust.authority,
-            rail_tripped: trust.rail_tripped,
+            guard_tripped: trust.guard_tripped,
             namespace_ready: Ok(true),
             anchors: self.anchors(|it| config.anchor_name(it).name, generation),
             config: found(Kind::ProviderConfig, &config.config_name(generation)),
@@ -201,7 +201,7 @@ impl Eyes<'_> {
         }
         let folder = self.units.folder(&name.name);
         let disk = |why| Error::disk(&folder)(why);
-        if self.units.holder(&name.name).map_err(disk)? == Holder::Nobody {
+        if self.units.holder(&name.name).map_err(disk)? == Holder::Free {
             return Ok(None);
         }
         // Something runs: without a readable record it is neither ours nor absent.
@@ -265,7 +265,7 @@ fn generation_of(record: &Record<Resource>, owner: Option<&Uid>) -> Option<Gener
 }
 
 fn open_parts(name_ledger: &NameLedger) -> impl Iterator<Item = &Name> {
-    let open = name_ledger.rows().iter().filter(|row| !row.standing.is_settled());
+    let open = name_ledger.rows().iter().filter(|row| !row.state.is_settled());
     open.map(|row| &row.name).filter(|name| Sort::from_ledger(&name.kind).is_some())
 }
 

@@ -59,8 +59,8 @@ impl ControlPlane for SqlControlPlane {
             let now = self.store.now().await.map_err(into_trouble)?;
             let world = self.store.world(&config.world).await.map_err(into_trouble)?.map(record);
             let authority = self.judged(&config.world, world.as_ref(), identify).await?;
-            let rail_tripped = world.is_some_and(|it| it.tripped_at.is_some());
-            Ok(Trust { now, authority, rail_tripped })
+            let guard_tripped = world.is_some_and(|it| it.tripped_at.is_some());
+            Ok(Trust { now, authority, guard_tripped })
         })
     }
 
@@ -126,13 +126,13 @@ impl SqlControlPlane {
         let ResourceContext { now, config, world, tokens, peers, labels, definitions } = beside;
         let world = world.map(record);
         let authority = self.judged(&resource.pinned().world, world.as_ref(), identify).await?;
-        let rail_tripped = world.is_some_and(|it| it.tripped_at.is_some());
+        let guard_tripped = world.is_some_and(|it| it.tripped_at.is_some());
         let out = labels::propagatable(&labels, &definitions);
         let out = out.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         let token = |it: Token| (it.generation, token_state(&it, now));
         let peer = |it: PeerStatus| (it.peer.registration.generation, peer_look(&it));
         Ok(Known {
-            trust: Trust { now, authority, rail_tripped },
+            trust: Trust { now, authority, guard_tripped },
             config_ready: config.is_ready(),
             tokens: tokens.into_iter().map(token).collect(),
             peers: Ok(peers.into_iter().map(peer).collect()),
@@ -164,7 +164,7 @@ impl SqlControlPlane {
         let snapshot = snapshot_of(peer);
         let left = self.mesh.has_left(leaver);
         let others = Others { snapshot, survivors: &survivors, left };
-        let step = peer.drain(&others, self.mesh.figures().patience, now);
+        let step = peer.drain(&others, self.mesh.config().patience, now);
         match step {
             DrainStep::Done => Ok(()),
             DrainStep::Wait { until } => {

@@ -58,7 +58,7 @@ impl Drains {
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
         let Some(ask_every) = self.store.log_poll() else { return };
         loop {
-            let pause = match self.look().await {
+            let pause = match self.observe().await {
                 Ok(()) if self.watched.is_empty() => ask_every,
                 Ok(()) => TICK.min(ask_every),
                 Err(error) => {
@@ -74,7 +74,7 @@ impl Drains {
     }
 
     /// Polls every project with draining nodes.
-    async fn look(&mut self) -> Result<(), Error> {
+    async fn observe(&mut self) -> Result<(), Error> {
         for project in self.store.projects_being_left().await? {
             self.watched.entry(project).or_default();
         }

@@ -11,7 +11,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use usher_domain::object::authority::{Authority, Pin, Rail, WorldRecord, WorldRecords};
+use usher_domain::object::authority::{
+    Authority, MassDeletionGuard, Pin, WorldRecord, WorldRecords,
+};
 use usher_domain::object::id::ResourceId;
 use usher_kernel::{Timestamp, Trouble};
 
@@ -21,14 +23,14 @@ use super::tally::{Count, Tally};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// How many objects must vanish.
-    pub rail: Rail,
+    pub guard: MassDeletionGuard,
     /// Within which time.
     pub window: Duration,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { rail: Rail::default(), window: Duration::from_mins(1) }
+        Self { guard: MassDeletionGuard::default(), window: Duration::from_mins(1) }
     }
 }
 
@@ -120,7 +122,7 @@ impl Guards {
         // The store no longer counts what vanished before as present.
         let standing = self.records.present(world).await?;
         let (vanished, present) = (before + 1, standing.saturating_add(before));
-        if !self.config.rail.trips(vanished, present) {
+        if !self.config.guard.trips(vanished, present) {
             return Ok(false);
         }
         if self.records.trip(world).await? {

@@ -15,7 +15,7 @@ use usher_wire::chain;
 const BURIED_MAX: u32 = 100;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Figures {
+pub struct HousekeepingConfig {
     pub retention: Retention,
     /// How long tombstones are kept.
     pub keep: Duration,
@@ -27,27 +27,27 @@ pub struct Figures {
 pub async fn run(
     store: Arc<Store>,
     guards: Arc<Guards>,
-    figures: Figures,
+    config: HousekeepingConfig,
     mut stop: watch::Receiver<bool>,
 ) {
     let mut sweep_at = Instant::now();
-    let mut write_at = Instant::now() + figures.write_down;
+    let mut write_at = Instant::now() + config.write_down;
     loop {
         tokio::select! {
             () = stopped(&mut stop) => break,
             () = sleep_until(sweep_at) => {
-                let pause = match sweep(&store, &figures).await {
+                let pause = match sweep(&store, &config).await {
                     Ok(pause) => pause,
                     Err(error) => {
                         tracing::warn!(error = %chain(&error), "failed to delete expired rows");
-                        figures.retention.rest
+                        config.retention.rest
                     }
                 };
                 sweep_at = Instant::now() + pause;
             }
             () = sleep_until(write_at) => {
                 write_down(&guards).await;
-                write_at = Instant::now() + figures.write_down;
+                write_at = Instant::now() + config.write_down;
             }
         }
     }
@@ -55,8 +55,8 @@ pub async fn run(
 }
 
 /// Deletes one batch of expired rows and wakes expired tombstones; returns the next pause.
-async fn sweep(store: &Store, figures: &Figures) -> Result<Duration, Error> {
-    let swept = store.sweep(figures.retention).await?;
+async fn sweep(store: &Store, config: &HousekeepingConfig) -> Result<Duration, Error> {
+    let swept = store.sweep(config.retention).await?;
     if let Some(sink) = &swept.held_by {
         tracing::warn!(sink, "event sink behind: expired events retained");
     }
@@ -64,9 +64,9 @@ async fn sweep(store: &Store, figures: &Figures) -> Result<Duration, Error> {
     if events + keys + machines > 0 {
         tracing::info!(events, keys, machines, "expired rows deleted");
     }
-    let woken = store.wake_tombstones(figures.keep, BURIED_MAX).await?;
+    let woken = store.wake_tombstones(config.keep, BURIED_MAX).await?;
     let more = woken >= u64::from(BURIED_MAX);
-    let pause = swept.next(&figures.retention);
+    let pause = swept.next(&config.retention);
     Ok(if more { pause.min(Duration::from_secs(1)) } else { pause })
 }
 

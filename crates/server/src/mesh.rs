@@ -29,14 +29,14 @@ const PAGE: u32 = 100;
 
 /// Heartbeat and drain settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct MeshConfig {
     pub heartbeat: Heartbeat,
     pub patience: Patience,
 }
 
 /// The desired state of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Orders {
+pub struct Instructions {
     /// The newest snapshot of the mesh.
     pub snapshot: u64,
     /// The deadline of its drain, if it drains.
@@ -47,14 +47,14 @@ pub struct Orders {
 
 /// The last heartbeat of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Heard {
+pub struct LastSeen {
     pub at: Instant,
     pub agent_version: String,
 }
 
 /// The effect of a heartbeat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Hearing {
+pub struct HeartbeatOutcome {
     /// Resources that waited for this acknowledgement only.
     pub woken: Vec<ResourceId>,
     /// Whether the node was recorded as lost.
@@ -64,7 +64,7 @@ pub struct Hearing {
 /// The nodes of this process, in memory.
 #[derive(Debug)]
 pub struct Mesh {
-    figures: Figures,
+    config: MeshConfig,
     tally: Arc<Tally>,
     inner: Mutex<Inner>,
     heard: Notify,
@@ -81,7 +81,7 @@ struct Inner {
 #[derive(Debug)]
 struct Node {
     project: ProjectId,
-    heard: Option<Heard>,
+    heard: Option<LastSeen>,
     /// Since when its first heartbeat is expected.
     expected_since: Option<Instant>,
     acknowledged: u64,
@@ -90,9 +90,9 @@ struct Node {
     lost: bool,
     /// When its row was last read.
     read_at: Instant,
-    orders: Orders,
+    orders: Instructions,
     /// The channel of its event stream, if it is connected.
-    stream: Option<watch::Sender<Orders>>,
+    stream: Option<watch::Sender<Instructions>>,
 }
 
 #[derive(Debug)]
@@ -103,12 +103,12 @@ struct Waiting {
 
 impl Mesh {
     /// A mesh without any heartbeat yet.
-    pub fn new(figures: Figures, tally: Arc<Tally>) -> Self {
-        Self { figures, tally, inner: Mutex::default(), heard: Notify::new() }
+    pub fn new(config: MeshConfig, tally: Arc<Tally>) -> Self {
+        Self { config, tally, inner: Mutex::default(), heard: Notify::new() }
     }
 
-    pub const fn figures(&self) -> Figures {
-        self.figures
+    pub const fn config(&self) -> MeshConfig {
+        self.config
     }
 
     /// Takes over the record of a node that called.
@@ -123,29 +123,29 @@ impl Mesh {
     }
 
     /// Watches the orders of a node; `None` if it was not met.
-    pub fn follow(&self, id: PeerId) -> Option<watch::Receiver<Orders>> {
+    pub fn follow(&self, id: PeerId) -> Option<watch::Receiver<Instructions>> {
         self.inner().nodes.get_mut(&id).map(Node::follow)
     }
 
     /// The orders that follow from the stage of a peer.
-    fn orders(&self, peer: &Peer, snapshot: u64, now: Timestamp) -> Orders {
+    fn orders(&self, peer: &Peer, snapshot: u64, now: Timestamp) -> Instructions {
         let (leave_by, out) = match peer.stage {
             Stage::Registered => (None, false),
             Stage::Cordoned { since } => {
-                let left = since.after(self.figures.patience.grace).since(now);
+                let left = since.after(self.config.patience.grace).since(now);
                 (Some(Instant::now() + left), false)
             }
             Stage::Draining { .. } | Stage::Deregistered { .. } => (None, true),
         };
-        Orders { snapshot, leave_by, out }
+        Instructions { snapshot, leave_by, out }
     }
 
     /// Takes a heartbeat of a node that was met.
-    pub fn hear(&self, id: PeerId, acknowledged: u64, agent_version: &str) -> Hearing {
+    pub fn hear(&self, id: PeerId, acknowledged: u64, agent_version: &str) -> HeartbeatOutcome {
         let mut inner = self.inner();
-        let Some(node) = inner.nodes.get_mut(&id) else { return Hearing::default() };
+        let Some(node) = inner.nodes.get_mut(&id) else { return HeartbeatOutcome::default() };
         let first = node.heard.is_none();
-        node.heard = Some(Heard { at: Instant::now(), agent_version: agent_version.to_owned() });
+        node.heard = Some(LastSeen { at: Instant::now(), agent_version: agent_version.to_owned() });
         node.acknowledged = node.acknowledged.max(acknowledged);
         let was_lost = std::mem::take(&mut node.lost);
         let acknowledged = node.acknowledged;
@@ -155,20 +155,20 @@ impl Mesh {
         if first || was_lost {
             self.heard.notify_one();
         }
-        Hearing { woken, was_lost }
+        HeartbeatOutcome { woken, was_lost }
     }
 
     /// The orders of a node that was met.
-    pub fn orders_of(&self, id: PeerId) -> Option<Orders> {
+    pub fn orders_of(&self, id: PeerId) -> Option<Instructions> {
         self.inner().nodes.get(&id).map(|it| it.orders)
     }
 
     /// The same, if its row was read recently: it is read once per heartbeat, however often a node
     /// calls to acknowledge.
-    pub fn fresh_orders_of(&self, id: PeerId) -> Option<Orders> {
+    pub fn fresh_orders_of(&self, id: PeerId) -> Option<Instructions> {
         let inner = self.inner();
         let node = inner.nodes.get(&id)?;
-        let fresh = node.read_at.elapsed() < self.figures.heartbeat.interval / 2;
+        let fresh = node.read_at.elapsed() < self.config.heartbeat.interval / 2;
         fresh.then_some(node.orders)
     }
 
@@ -212,7 +212,7 @@ impl Mesh {
     }
 
     /// The last heartbeat of a node, and the newest snapshot it acknowledged.
-    pub fn last_heard(&self, id: PeerId) -> (Option<Heard>, u64) {
+    pub fn last_heard(&self, id: PeerId) -> (Option<LastSeen>, u64) {
         let inner = self.inner();
         inner.nodes.get(&id).map_or((None, 0), |it| (it.heard.clone(), it.acknowledged))
     }
@@ -224,7 +224,7 @@ impl Mesh {
         *newest = snapshot.max(*newest);
         let newest = *newest;
         for node in inner.nodes.values_mut().filter(|it| it.project == project) {
-            node.order(Orders { snapshot: newest, ..Orders::default() });
+            node.order(Instructions { snapshot: newest, ..Instructions::default() });
         }
     }
 
@@ -368,11 +368,11 @@ impl Mesh {
 
     fn judge(&self, heard_at: Instant) -> Liveness {
         let elapsed = Timestamp::ZERO.after(heard_at.elapsed());
-        self.figures.heartbeat.liveness(Some(Timestamp::ZERO), elapsed)
+        self.config.heartbeat.liveness(Some(Timestamp::ZERO), elapsed)
     }
 
     fn patience(&self) -> Duration {
-        let Heartbeat { interval, missed_max } = self.figures.heartbeat;
+        let Heartbeat { interval, missed_max } = self.config.heartbeat;
         interval.saturating_mul(missed_max)
     }
 
@@ -389,14 +389,14 @@ impl Node {
 
     /// Whether its acknowledgement of a snapshot is missing; a leaving node owes none.
     fn owes(&self, snapshot: u64) -> bool {
-        let Orders { leave_by, out, .. } = self.orders;
+        let Instructions { leave_by, out, .. } = self.orders;
         self.acknowledged < snapshot && leave_by.is_none() && !out
     }
 
-    fn order(&mut self, orders: Orders) {
+    fn order(&mut self, orders: Instructions) {
         // A drain is never taken back: orders without it come from an older row. Its deadline is
         // fixed by the first order.
-        let next = Orders {
+        let next = Instructions {
             snapshot: self.orders.snapshot.max(orders.snapshot),
             leave_by: self.orders.leave_by.or(orders.leave_by),
             out: self.orders.out || orders.out,
@@ -408,7 +408,7 @@ impl Node {
         }
     }
 
-    fn follow(&mut self) -> watch::Receiver<Orders> {
+    fn follow(&mut self) -> watch::Receiver<Instructions> {
         let fresh = || watch::Sender::new(self.orders);
         self.stream.get_or_insert_with(fresh).subscribe()
     }
@@ -438,7 +438,7 @@ impl Inner {
             left: false,
             lost: false,
             read_at: Instant::now(),
-            orders: Orders::default(),
+            orders: Instructions::default(),
             stream: None,
         };
         self.nodes.entry(peer.id).or_insert_with(fresh)

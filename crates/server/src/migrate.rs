@@ -1,7 +1,7 @@
 //! Migration of the database schema, up or down.
 
 pub use usher_store::Place;
-pub use usher_store::migrate::{Status, Step, Way};
+pub use usher_store::migrate::{Direction, Status, Step};
 
 use usher_store::Store;
 
@@ -10,7 +10,7 @@ use crate::error::ServerError;
 /// Migrates a database and reports each migration when it is done.
 pub async fn migrate(
     place: &Place,
-    way: Way,
+    way: Direction,
     progress: &mut (dyn FnMut(Step) + Send),
 ) -> Result<Status, ServerError> {
     Ok(Store::migrate_telling(place, way, progress).await?)

@@ -12,11 +12,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use usher_api::AppState;
-use usher_domain::object::authority::Rail;
+use usher_domain::object::authority::MassDeletionGuard;
 use usher_domain::peers::{Heartbeat, Patience};
 use usher_domain::tokens::Lifetime;
 use usher_kernel::schedule::Pace;
-use usher_store::migrate::Way;
+use usher_store::migrate::Direction;
 use usher_store::relay::{self, Relay, SecretsOf};
 use usher_store::{Place, Provenance, Retention, Settings, Store};
 
@@ -99,7 +99,7 @@ impl Server {
         let embedded = place.is_none();
         let place = place.unwrap_or_else(|| Place::Sqlite(data.database()));
         if embedded {
-            Store::migrate(&place, Way::Up).await?;
+            Store::migrate(&place, Direction::Up).await?;
         }
         let store = Arc::new(Store::open(&place, settings(&config)).await?);
         told_of(&store);
@@ -113,7 +113,7 @@ impl Server {
         let lifetime = lifetime.map_err(|why| ServerError::usage(why.to_string()))?;
         let records = Arc::new(SqlWorldRecords(Arc::clone(&store)));
         let guards = Guards::new(records, guard_config(&config), Arc::clone(&tally));
-        let mesh = Mesh::new(mesh_figures(&config), Arc::clone(&tally));
+        let mesh = Mesh::new(mesh_config(&config), Arc::clone(&tally));
         let control = SqlControlPlane {
             store: Arc::clone(&store),
             key,
@@ -283,13 +283,14 @@ impl Parts {
             reconcilers: reconcilers(config),
             tally: Arc::clone(tally),
         };
-        let figures = worker::Figures {
+        let worker_config = worker::WorkerConfig {
             steps_max: usize::try_from(config.worker.steps_max).unwrap_or(usize::MAX),
             step_deadline: config.worker.step_deadline.0,
             due_query: config.worker.due_query.0,
         };
         let (store, tally) = (Arc::clone(store), Arc::clone(tally));
-        let worker = Worker::new(Arc::clone(&store), Arc::new(steps), figures, Arc::clone(&tally));
+        let worker =
+            Worker::new(Arc::clone(&store), Arc::new(steps), worker_config, Arc::clone(&tally));
         let waker = |(name, attached): (&str, &Attached)| Waker {
             store: Arc::clone(&store),
             name: name.to_owned(),
@@ -298,7 +299,7 @@ impl Parts {
         };
         let wakers: Vec<Waker> = worlds.iter().map(waker).collect();
         let (alarms, mesh) = (Arc::clone(&plane.alarms), Arc::clone(&plane.mesh));
-        let house = housekeeping::Figures {
+        let house = housekeeping::HousekeepingConfig {
             retention: Retention { events: config.keep.events.0, ..Retention::default() },
             keep: config.keep.tombstones.0,
             write_down: WRITE_DOWN,
@@ -334,7 +335,7 @@ impl Parts {
 
 fn relay(store: &Arc<Store>) -> Result<Relay, ServerError> {
     let secrets = Arc::new(SecretsOf(crate::config::variable));
-    let relay = Relay::new(Arc::clone(store), secrets, relay::Figures::default());
+    let relay = Relay::new(Arc::clone(store), secrets, relay::RelayConfig::default());
     relay.map_err(|why| ServerError::unavailable(chain(&why)))
 }
 
@@ -467,13 +468,16 @@ fn reconcilers(config: &Config) -> Reconcilers {
 }
 
 fn guard_config(config: &Config) -> guard::Config {
-    let config::Rail { count, percent, window } = &config.rail;
-    guard::Config { rail: Rail { count: *count, percent: *percent }, window: window.0 }
+    let config::GuardConfig { count, percent, window } = &config.guard;
+    guard::Config {
+        guard: MassDeletionGuard { count: *count, percent: *percent },
+        window: window.0,
+    }
 }
 
-fn mesh_figures(config: &Config) -> mesh::Figures {
+fn mesh_config(config: &Config) -> mesh::MeshConfig {
     let config::Mesh { heartbeat, missed_max, drain_grace, acknowledgements } = &config.mesh;
-    mesh::Figures {
+    mesh::MeshConfig {
         heartbeat: Heartbeat { interval: heartbeat.0, missed_max: *missed_max },
         patience: Patience { acknowledgements: acknowledgements.0, grace: drain_grace.0 },
     }

@@ -55,7 +55,7 @@ impl Steps for WorldSteps {
                 let done = step(&self.reconcilers.broker, &self.seen(), &ledger, now).await;
                 // A deleted record has no queue entry.
                 let Some(outcome) = done.transpose() else { return Ok(None) };
-                self.told(item, &outcome);
+                self.log_outcome(item, &outcome);
                 let kept = ledger.finish(&outcome, Reason::as_str).await?;
                 kept.map(held)
             }
@@ -67,7 +67,7 @@ impl Steps for WorldSteps {
                 let ledger = self.ledger(lease, record);
                 let done = step(&self.reconcilers.config, &self.seen(), &ledger, now).await;
                 let Some(outcome) = done.transpose() else { return Ok(None) };
-                self.told(item, &outcome);
+                self.log_outcome(item, &outcome);
                 let kept = ledger.finish(&outcome, provider_config::Reason::as_str).await?;
                 kept.map(Held::ProviderConfig)
             }
@@ -101,7 +101,7 @@ impl WorldSteps {
         let ledger = self.ledger((item, claim, in_time), record);
         let done = step(&self.reconcilers.tombstone, &self.seen(), &ledger, now).await;
         let Some(outcome) = done.transpose() else { return Ok(None) };
-        self.told(item, &outcome);
+        self.log_outcome(item, &outcome);
         let at_rest = matches!(
             outcome,
             Ok(Report { reason: tombstone::Reason::NothingReturned, committed: false, .. })
@@ -128,7 +128,7 @@ impl WorldSteps {
         Seen { worlds: &self.worlds, tally: &self.tally }
     }
 
-    fn told<R: Copy + Display>(&self, item: WorkItem, outcome: &Result<Report<R>, Stopped>) {
+    fn log_outcome<R: Copy + Display>(&self, item: WorkItem, outcome: &Result<Report<R>, Stopped>) {
         match outcome {
             Ok(Report { reason, committed, .. }) => {
                 self.tally.count(Count::Steps);

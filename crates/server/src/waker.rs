@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::tally::{Count, Tally};
 use super::worker::stopped;
-use super::world_snapshot::Standings;
+use super::world_snapshot::WorldSnapshot;
 use super::worlds::Attached;
 use usher_wire::chain;
 
@@ -77,14 +77,14 @@ impl Waker {
     /// Lists the world, compares it with the ledger and wakes the records that differ.
     async fn compare_all(&self, watch: &mut dyn WorldWatch) -> Result<(), String> {
         let listed = watch.list().await.map_err(|why: Trouble| why.to_string())?;
-        let standing = Standings::new(listed);
+        let standing = WorldSnapshot::new(listed);
         let woken = self.compare(&standing).await.map_err(|why| chain(&why))?;
         let objects = standing.count();
         tracing::info!(world = self.name, objects, woken, "world compared with the ledger");
         Ok(())
     }
 
-    async fn compare(&self, standing: &Standings) -> Result<u64, Error> {
+    async fn compare(&self, standing: &WorldSnapshot) -> Result<u64, Error> {
         let mut woken = 0;
         let mut configs: BTreeSet<ProviderConfigId> = BTreeSet::new();
         let mut after: Option<ResourceId> = None;

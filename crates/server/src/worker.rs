@@ -28,7 +28,7 @@ use super::tally::{Count, Tally};
 use usher_wire::chain;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Figures {
+pub struct WorkerConfig {
     /// How many items are reconciled at a time.
     pub steps_max: usize,
     /// How long the steps under one lease may take.
@@ -37,7 +37,7 @@ pub struct Figures {
     pub due_query: Duration,
 }
 
-impl Default for Figures {
+impl Default for WorkerConfig {
     fn default() -> Self {
         Self {
             steps_max: 32,
@@ -60,7 +60,7 @@ pub trait Steps: Send + Sync + 'static {
 pub struct Worker {
     store: Arc<Store>,
     steps: Arc<dyn Steps>,
-    figures: Figures,
+    config: WorkerConfig,
     tally: Arc<Tally>,
     running: JoinSet<Ended>,
     /// The item of each task, needed if the task panics.
@@ -78,11 +78,11 @@ impl Worker {
     pub fn new(
         store: Arc<Store>,
         steps: Arc<dyn Steps>,
-        figures: Figures,
+        config: WorkerConfig,
         tally: Arc<Tally>,
     ) -> Self {
         let (running, leases) = (JoinSet::new(), HashMap::new());
-        Self { store, steps, figures, tally, running, leases }
+        Self { store, steps, config, tally, running, leases }
     }
 
     /// Runs until the server stops; releases every lease before it returns.
@@ -93,7 +93,7 @@ impl Worker {
         while !*stop.borrow() {
             if looks {
                 due.clear();
-                look_at = Instant::now() + self.figures.due_query;
+                look_at = Instant::now() + self.config.due_query;
                 full = self.claim().await;
             }
             tokio::select! {
@@ -117,7 +117,7 @@ impl Worker {
             self.end(ended).await;
         }
         loop {
-            let room = self.figures.steps_max.saturating_sub(self.running.len());
+            let room = self.config.steps_max.saturating_sub(self.running.len());
             if room == 0 {
                 return true;
             }
@@ -154,7 +154,7 @@ impl Worker {
     /// Starts the task of an item; its lease began at `begun` or later.
     fn spawn(&mut self, leased: Leased, begun: Instant) {
         let (item, claim) = (leased.item, leased.claim);
-        let (steps, deadline) = (Arc::clone(&self.steps), self.figures.step_deadline);
+        let (steps, deadline) = (Arc::clone(&self.steps), self.config.step_deadline);
         let task = self.running.spawn(async move {
             let driven = drive(&*steps, leased, begun + deadline / 2);
             match timeout_at(begun + deadline, driven).await {
@@ -203,7 +203,7 @@ impl Worker {
 
     /// Waits for running steps until their deadline and releases the remaining leases.
     async fn finish(mut self) {
-        let until = Instant::now() + self.figures.step_deadline;
+        let until = Instant::now() + self.config.step_deadline;
         while !self.running.is_empty() {
             match tokio::time::timeout_at(until, self.running.join_next_with_id()).await {
                 Ok(Some(ended)) => self.end(ended).await,

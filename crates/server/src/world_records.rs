@@ -27,7 +27,7 @@ impl WorldRecords for SqlWorldRecords {
 
     fn trip<'a>(&'a self, world: &'a str) -> BoxFuture<'a, Result<bool, Trouble>> {
         Box::pin(async move {
-            let tripped = self.0.set_rail(world.to_owned(), true).await;
+            let tripped = self.0.set_guard(world.to_owned(), true).await;
             tripped.map_err(|error| error.trouble())
         })
     }

@@ -8,14 +8,14 @@ use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config::{self, ProviderConfig};
 use usher_domain::broker::world::Presence;
-use usher_kernel::{NameLedger, Record, Standing, Uid};
+use usher_kernel::{NameLedger, NameState, Record, Uid};
 use uuid::Uuid;
 
 /// The objects of a world, sorted by owner.
 #[derive(Debug)]
-pub(super) struct Standings(Vec<Presence>);
+pub(super) struct WorldSnapshot(Vec<Presence>);
 
-impl Standings {
+impl WorldSnapshot {
     pub(super) fn new(mut listed: Vec<Presence>) -> Self {
         listed.sort_unstable_by_key(|it| it.owner);
         Self(listed)
@@ -72,7 +72,7 @@ fn is_recorded(name_ledger: &NameLedger, stands: &[Presence]) -> bool {
     let seen = name_ledger
         .rows()
         .iter()
-        .filter(|row| row.standing == Standing::Seen && outside(&row.name.kind));
+        .filter(|row| row.state == NameState::Seen && outside(&row.name.kind));
     let seen: Option<BTreeSet<Uuid>> =
         seen.filter_map(|row| row.uid.as_ref()).map(made_here).collect();
     let standing: Option<BTreeSet<Uuid>> = stands.iter().map(|it| it.uid).collect();
@@ -92,7 +92,7 @@ mod tests {
         let (place, name) = ("ns".to_owned(), format!("{kind}-{uid}"));
         let name = Name { kind: kind.to_owned(), place, name, generation: Generation::FIRST };
         let row = Row::intended(name, "test", Timestamp::ZERO);
-        Row { standing: Standing::Seen, uid: Some(Uid::new(uid)), ..row }
+        Row { state: NameState::Seen, uid: Some(Uid::new(uid)), ..row }
     }
 
     fn stands(owner: Uuid, uid: u128) -> Presence {
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn each_record_is_compared_with_its_own_objects() {
-        let all = Standings(vec![stands(LIFE, 1), stands(LIFE, 2), stands(OTHER, 3)]);
+        let all = WorldSnapshot(vec![stands(LIFE, 1), stands(LIFE, 2), stands(OTHER, 3)]);
         assert_eq!(all.of(&LIFE), &all.0[..2]);
         assert_eq!(all.of(&OTHER), &all.0[2..]);
         for nobody in [Uuid::nil(), Uuid::max()] {

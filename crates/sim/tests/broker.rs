@@ -61,7 +61,7 @@ const NOTICED: [(&str, Breakage); 20] = [
     ("guard-honoured", Breakage::IgnoreGuard),
     ("quiet-time", Breakage::SkipQuietTime),
     ("composed-recorded", Breakage::SkipRecording),
-    ("rail-holds", Breakage::IgnoreRail),
+    ("mass-deletion-guard-holds", Breakage::IgnoreMassDeletionGuard),
     ("apply-never-creates", Breakage::ApplyWithoutUid),
 ];
 

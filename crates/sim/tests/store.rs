@@ -18,7 +18,7 @@ use usher_domain::tokens::{Outcome, Refusal, Request, Token};
 use usher_kernel::schedule::{Claim, Entry};
 use usher_kernel::{Generation, Record, Timestamp, Trouble, Wake};
 use usher_sim::broker::memory::Memory;
-use usher_sim::contract::port::{No, Port, TestIds, Told};
+use usher_sim::contract::port::{No, Port, ReadEvents, TestIds};
 use usher_sim::contract::store::PROMISES;
 
 /// A promise broken on purpose.
@@ -301,7 +301,7 @@ impl Port for Broken {
         self.inner.peers(resource)
     }
 
-    fn events(&mut self, after: Option<&str>, count: u32) -> Result<Vec<Told>, No> {
+    fn events(&mut self, after: Option<&str>, count: u32) -> Result<Vec<ReadEvents>, No> {
         let mut told = self.inner.events(after, count)?;
         if self.is(How::TellNothing) {
             told.clear();

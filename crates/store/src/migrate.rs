@@ -77,7 +77,7 @@ pub struct Status {
 
 /// Which way to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     /// Bring in what is pending.
     Up,
     /// Take away the last ones.

@@ -7,7 +7,7 @@ use usher_kernel::Timestamp;
 
 use crate::error::Error;
 use crate::follow::Follower;
-use crate::migrate::{Progress, Status, Way};
+use crate::migrate::{Direction, Progress, Status};
 use crate::port::{Cursor, Installation};
 use crate::retention::{Retention, Swept};
 use crate::settings::{Place, Settings};
@@ -53,14 +53,14 @@ impl Store {
     }
 
     /// Migrates a schema up or down, or reports its state.
-    pub async fn migrate(place: &Place, way: Way) -> Result<Status, Error> {
+    pub async fn migrate(place: &Place, way: Direction) -> Result<Status, Error> {
         Self::migrate_telling(place, way, &mut |_| {}).await
     }
 
     /// As [`Store::migrate`], and reports every step.
     pub async fn migrate_telling(
         place: &Place,
-        way: Way,
+        way: Direction,
         progress: &mut Progress<'_>,
     ) -> Result<Status, Error> {
         match place {

@@ -108,7 +108,7 @@ orders! {
     fn move_peer(before: Peer, after: Peer) -> Result<(), Error>;
     /// Trips the mass-deletion guard of a pinned world, or resets it and wakes every item; `false`
     /// if it was so.
-    fn set_rail(name: String, tripped: bool) -> Result<bool, Error>;
+    fn set_guard(name: String, tripped: bool) -> Result<bool, Error>;
 }
 
 verbs! {

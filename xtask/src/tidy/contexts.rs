@@ -1,4 +1,4 @@
-//! No context of `domain` imports another, and those with a life have the same files.
+//! No context of `domain` imports another, and those with rules have the same files.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ const SOURCES: &str = "crates/domain/src/";
 /// What every context may import: the vocabulary they share.
 const SHARED: [&str; 2] = ["object", "blueprint"];
 
-/// What a reader finds in every context that has a life of its own.
+/// What a reader finds in every context that has rules.
 const FILES: [&str; 14] = [
     "accept",
     "aggregate",
@@ -30,8 +30,8 @@ const FILES: [&str; 14] = [
     "verdict",
 ];
 
-/// Finds every context with rules of a life that lacks one of its files.
-pub(super) fn files_of_a_life(subject: &Subject) -> Vec<Finding> {
+/// Finds every context with rules that lacks one of its files.
+pub(super) fn files_of_a_context(subject: &Subject) -> Vec<Finding> {
     let contexts: BTreeSet<&str> = sources(subject).map(|(path, _)| module(path)).collect();
     let mut findings = Vec::new();
     for context in contexts {
@@ -162,14 +162,14 @@ mod tests {
         let mut paths: Vec<String> =
             FILES.iter().map(|it| format!("{SOURCES}fleet/{it}.rs")).collect();
         paths.push(format!("{SOURCES}tokens.rs"));
-        paths.retain(|path| !path.ends_with("/look.rs") && !path.ends_with("/life.rs"));
-        paths.push(format!("{SOURCES}fleet/life/mod.rs"));
+        paths.retain(|path| !path.ends_with("/snapshot.rs") && !path.ends_with("/reconciler.rs"));
+        paths.push(format!("{SOURCES}fleet/reconciler/mod.rs"));
         let whats = |paths: &[String]| -> Vec<String> {
             let files = paths.iter().map(|it| (it.as_str(), ""));
             let subject = Subject { tree: files.collect(), members: Vec::new() };
-            files_of_a_life(&subject).into_iter().map(|it| it.what).collect()
+            files_of_a_context(&subject).into_iter().map(|it| it.what).collect()
         };
-        assert_eq!(whats(&paths), ["context fleet has no look.rs"]);
+        assert_eq!(whats(&paths), ["context fleet has no snapshot.rs"]);
         paths.retain(|path| !path.ends_with("/reconcile.rs"));
         assert!(whats(&paths).is_empty(), "a context without rules has the files it wants");
     }

@@ -1,4 +1,4 @@
-//! What has no owner, and the rails that hold absence.
+//! What has no owner, and the guards that hold absence.
 
 use axum::body::Body;
 use axum::http::{Method, Response};

@@ -21,13 +21,13 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 /// The received reviews, with the mode of the call.
-pub(crate) type Asked = Arc<Mutex<Vec<(String, Value)>>>;
+pub(crate) type RecordedCalls = Arc<Mutex<Vec<(String, Value)>>>;
 
 /// A running webhook.
 pub(crate) struct Hook {
     pub(crate) url: String,
     pub(crate) authority: String,
-    pub(crate) asked: Asked,
+    pub(crate) asked: RecordedCalls,
 }
 
 /// Starts the webhook.
@@ -35,7 +35,7 @@ pub(crate) async fn start() -> Hook {
     let (acceptor, authority) = identity();
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("https://{}", listener.local_addr().expect("an address"));
-    let asked = Asked::default();
+    let asked = RecordedCalls::default();
     let theirs = asked.clone();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
@@ -74,7 +74,7 @@ fn identity() -> (TlsAcceptor, String) {
 
 async fn answer(
     request: Request<Incoming>,
-    asked: Asked,
+    asked: RecordedCalls,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let mode = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
     let body = request.into_body().collect().await.expect("a body").to_bytes();

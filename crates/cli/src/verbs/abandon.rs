@@ -6,7 +6,7 @@ use hyper::Method;
 use serde_json::json;
 
 use crate::session::{Basics, InProject, Session, run as session};
-use crate::stop::Stop;
+use crate::stop::CliError;
 
 #[derive(clap::Args)]
 pub struct Flags {
@@ -26,7 +26,7 @@ pub(super) fn run(flags: Flags) -> ExitCode {
     session(&flags.basics.clone(), |it| abandon(it, flags))
 }
 
-async fn abandon(session: Session, flags: Flags) -> Result<(), Stop> {
+async fn abandon(session: Session, flags: Flags) -> Result<(), CliError> {
     let found = session.resource(&flags.resource, flags.project.name().as_deref()).await?;
     let path = format!("/v1/resources/{}/abandon", found.id);
     let body = json!({"reason": flags.reason});

@@ -14,7 +14,7 @@ use usher_wire::operator::{Imported, List};
 use crate::client::encoded;
 use crate::console::{cell, table};
 use crate::session::{Basics, Session, run as session};
-use crate::stop::Stop;
+use crate::stop::CliError;
 
 /// The file that makes a directory a bundle.
 const MANIFEST: &str = "blueprint.yaml";
@@ -22,11 +22,11 @@ const MANIFEST: &str = "blueprint.yaml";
 #[derive(clap::Args)]
 pub struct Flags {
     #[command(subcommand)]
-    order: Order,
+    command: Command,
 }
 
 #[derive(clap::Subcommand)]
-enum Order {
+enum Command {
     /// Publish every bundle in a directory that is not published yet
     Import(Folder),
     /// Publish one bundle
@@ -51,21 +51,21 @@ struct Folder {
 }
 
 pub(super) fn run(flags: Flags) -> ExitCode {
-    match flags.order {
-        Order::Import(it) => {
+    match flags.command {
+        Command::Import(it) => {
             let Folder { folder, basics } = it;
             session(&basics, |it| import(it, folder))
         }
-        Order::Publish(it) => {
+        Command::Publish(it) => {
             let Folder { folder, basics } = it;
             session(&basics, |it| publish(it, folder))
         }
-        Order::Delete { version, basics } => session(&basics, |it| delete(it, version)),
+        Command::Delete { version, basics } => session(&basics, |it| delete(it, version)),
     }
 }
 
 /// Sends bundles one by one, so that the body limit counts for each alone.
-async fn import(session: Session, folder: PathBuf) -> Result<(), Stop> {
+async fn import(session: Session, folder: PathBuf) -> Result<(), CliError> {
     let mut done = vec![];
     for folder in bundles(&folder)? {
         let body = json!({"bundles": [bundle(&folder)?]});
@@ -77,30 +77,30 @@ async fn import(session: Session, folder: PathBuf) -> Result<(), Stop> {
         done.iter().map(|it| serde_json::to_value(it).unwrap_or_default()).collect();
     session.console.one(&json!({"items": items, "next_cursor": null}), || shown(&done))?;
     if done.iter().any(|it| it.outcome == "refused") {
-        return Err(Stop { code: 3, text: "the server refused a bundle".to_owned() });
+        return Err(CliError { code: 3, text: "the server refused a bundle".to_owned() });
     }
     Ok(())
 }
 
-async fn publish(session: Session, folder: PathBuf) -> Result<(), Stop> {
+async fn publish(session: Session, folder: PathBuf) -> Result<(), CliError> {
     let body = bundle(&folder)?;
     let value = session.client.call(Method::POST, "/v1/blueprints", Some(&body), None).await?;
     let done: Imported = understood(value.clone())?;
     session.console.one(&value, || shown(&[done]))
 }
 
-async fn delete(session: Session, version: String) -> Result<(), Stop> {
+async fn delete(session: Session, version: String) -> Result<(), CliError> {
     let (name, number) = version
         .split_once('@')
-        .ok_or_else(|| Stop::usage(format!("\"{version}\" is not NAME@VERSION")))?;
+        .ok_or_else(|| CliError::usage(format!("\"{version}\" is not NAME@VERSION")))?;
     let path = format!("/v1/blueprints/{}/versions/{}", encoded(name), encoded(number));
     session.client.call(Method::DELETE, &path, None, None).await?;
     session.console.one(&json!({"deleted": version}), || format!("{version} deleted\n"))
 }
 
-fn understood<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, Stop> {
+fn understood<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, CliError> {
     serde_json::from_value(value)
-        .map_err(|why| Stop::failed(format!("unexpected response of the server: {why}")))
+        .map_err(|why| CliError::failed(format!("unexpected response of the server: {why}")))
 }
 
 fn shown(done: &[Imported]) -> String {
@@ -121,12 +121,12 @@ fn shown(done: &[Imported]) -> String {
 }
 
 /// The bundles in a directory: itself, or its subdirectories, sorted by name.
-fn bundles(folder: &Path) -> Result<Vec<PathBuf>, Stop> {
+fn bundles(folder: &Path) -> Result<Vec<PathBuf>, CliError> {
     if folder.join(MANIFEST).is_file() {
         return Ok(vec![folder.to_owned()]);
     }
     let unreadable = |why: std::io::Error| {
-        Stop::usage(format!("failed to read \"{}\": {why}", folder.display()))
+        CliError::usage(format!("failed to read \"{}\": {why}", folder.display()))
     };
     let mut found = vec![];
     for entry in std::fs::read_dir(folder).map_err(unreadable)? {
@@ -138,18 +138,18 @@ fn bundles(folder: &Path) -> Result<Vec<PathBuf>, Stop> {
     found.sort();
     if found.is_empty() {
         let shown = folder.display();
-        return Err(Stop::usage(format!(
+        return Err(CliError::usage(format!(
             "\"{shown}\" has no bundle: no {MANIFEST} in it or below"
         )));
     }
     Ok(found)
 }
 
-fn bundle(folder: &Path) -> Result<Value, Stop> {
+fn bundle(folder: &Path) -> Result<Value, CliError> {
     let mut bundle = document(&folder.join(MANIFEST))?;
     let Some(fields) = bundle.as_object_mut() else {
         let shown = folder.join(MANIFEST).display().to_string();
-        return Err(Stop::usage(format!("\"{shown}\" is not a YAML mapping")));
+        return Err(CliError::usage(format!("\"{shown}\" is not a YAML mapping")));
     };
     for (name, file) in [("xrd", "xrd.yaml"), ("composition", "composition.yaml")] {
         fields.insert(name.to_owned(), document(&folder.join(file))?);
@@ -157,12 +157,12 @@ fn bundle(folder: &Path) -> Result<Value, Stop> {
     Ok(bundle)
 }
 
-fn document(path: &Path) -> Result<Value, Stop> {
+fn document(path: &Path) -> Result<Value, CliError> {
     let shown = path.display();
     let text = std::fs::read_to_string(path)
-        .map_err(|why| Stop::usage(format!("failed to read \"{shown}\": {why}")))?;
+        .map_err(|why| CliError::usage(format!("failed to read \"{shown}\": {why}")))?;
     serde_saphyr::from_str(&text)
-        .map_err(|why| Stop::usage(format!("\"{shown}\" is not valid YAML: {why}")))
+        .map_err(|why| CliError::usage(format!("\"{shown}\" is not valid YAML: {why}")))
 }
 
 #[cfg(test)]

@@ -8,16 +8,16 @@ use serde_json::{Map, Value, json};
 use super::provision::pair;
 use crate::client::encoded;
 use crate::session::{Basics, Session, field, run as session};
-use crate::stop::Stop;
+use crate::stop::CliError;
 
 #[derive(clap::Args)]
 pub struct Flags {
     #[command(subcommand)]
-    order: Order,
+    command: Command,
 }
 
 #[derive(clap::Subcommand)]
-enum Order {
+enum Command {
     /// Register a cloud
     Create(Create),
     /// Remove a cloud that has no credentials
@@ -44,13 +44,13 @@ struct Create {
 }
 
 pub(super) fn run(flags: Flags) -> ExitCode {
-    match flags.order {
-        Order::Create(new) => session(&new.basics.clone(), |it| create(it, new)),
-        Order::Delete { cloud, basics } => session(&basics, |it| delete(it, cloud)),
+    match flags.command {
+        Command::Create(new) => session(&new.basics.clone(), |it| create(it, new)),
+        Command::Delete { cloud, basics } => session(&basics, |it| delete(it, cloud)),
     }
 }
 
-async fn create(session: Session, new: Create) -> Result<(), Stop> {
+async fn create(session: Session, new: Create) -> Result<(), CliError> {
     let endpoint: Map<String, Value> =
         new.endpoint.into_iter().map(|(key, value)| (key, Value::from(value))).collect();
     let body = json!({"name": new.name, "provider": new.provider, "endpoint": endpoint});
@@ -58,7 +58,7 @@ async fn create(session: Session, new: Create) -> Result<(), Stop> {
     session.console.one(&value, || format!("{}\n", field(&value, "id").unwrap_or_default()))
 }
 
-async fn delete(session: Session, cloud: String) -> Result<(), Stop> {
+async fn delete(session: Session, cloud: String) -> Result<(), CliError> {
     let path = format!("/v1/clouds/{}", encoded(&cloud));
     session.client.call(Method::DELETE, &path, None, None).await?;
     session.console.one(&json!({"deleted": cloud}), || format!("{cloud} deleted\n"))

@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 use crate::client::encoded;
 use crate::console::cell;
 use crate::session::{Basics, Session, field, run as session};
-use crate::stop::Stop;
+use crate::stop::CliError;
 
 #[derive(clap::Args)]
 pub struct Flags {
     #[command(subcommand)]
-    order: Order,
+    command: Command,
 }
 
 #[derive(clap::Subcommand)]
-enum Order {
+enum Command {
     /// Register where a credential is stored; its value is never sent
     Create(Create),
     /// Revoke a credential
@@ -76,7 +76,7 @@ struct Both {
 }
 
 /// One request about a credential.
-struct Asked {
+struct NewCredential {
     method: Method,
     path: String,
     body: Option<Value>,
@@ -84,40 +84,41 @@ struct Asked {
 }
 
 pub(super) fn run(flags: Flags) -> ExitCode {
-    match flags.order {
-        Order::Create(new) => session(&new.basics.clone(), |it| create(it, new)),
-        Order::Revoke(One { credential, basics }) => {
+    match flags.command {
+        Command::Create(new) => session(&new.basics.clone(), |it| create(it, new)),
+        Command::Revoke(One { credential, basics }) => {
             let path = format!("/v1/credentials/{}/revoke", encoded(&credential));
-            let asked = Asked { method: Method::POST, path, body: None, name: credential };
+            let asked = NewCredential { method: Method::POST, path, body: None, name: credential };
             session(&basics, |it| ask(it, asked))
         }
-        Order::Delete(One { credential, basics }) => {
+        Command::Delete(One { credential, basics }) => {
             let path = format!("/v1/credentials/{}", encoded(&credential));
-            let asked = Asked { method: Method::DELETE, path, body: None, name: credential };
+            let asked =
+                NewCredential { method: Method::DELETE, path, body: None, name: credential };
             session(&basics, |it| ask(it, asked))
         }
-        Order::Request(both) => {
+        Command::Request(both) => {
             let path = format!("/v1/projects/{}/assignments", encoded(&both.project));
             let body = Some(json!({"credential": both.credential}));
-            let asked = Asked { method: Method::POST, path, body, name: both.credential };
+            let asked = NewCredential { method: Method::POST, path, body, name: both.credential };
             session(&both.basics, |it| ask(it, asked))
         }
-        Order::Approve(both) => decide(both, Method::POST, "/approve"),
-        Order::Reject(both) => decide(both, Method::POST, "/reject"),
-        Order::Withdraw(both) => decide(both, Method::POST, "/revoke"),
-        Order::Unassign(both) => decide(both, Method::DELETE, ""),
+        Command::Approve(both) => decide(both, Method::POST, "/approve"),
+        Command::Reject(both) => decide(both, Method::POST, "/reject"),
+        Command::Withdraw(both) => decide(both, Method::POST, "/revoke"),
+        Command::Unassign(both) => decide(both, Method::DELETE, ""),
     }
 }
 
 fn decide(both: Both, method: Method, verdict: &str) -> ExitCode {
     let (project, name) = (encoded(&both.project), encoded(&both.credential));
     let path = format!("/v1/projects/{project}/assignments/{name}{verdict}");
-    let asked = Asked { method, path, body: None, name: both.credential };
+    let asked = NewCredential { method, path, body: None, name: both.credential };
     session(&both.basics, |it| ask(it, asked))
 }
 
-async fn ask(session: Session, asked: Asked) -> Result<(), Stop> {
-    let Asked { method, path, body, name } = asked;
+async fn ask(session: Session, asked: NewCredential) -> Result<(), CliError> {
+    let NewCredential { method, path, body, name } = asked;
     let value = session.client.call(method, &path, body.as_ref(), None).await?;
     if value.is_null() {
         return session.console.one(&json!({"deleted": name}), || format!("{name} deleted\n"));
@@ -126,7 +127,7 @@ async fn ask(session: Session, asked: Asked) -> Result<(), Stop> {
     session.console.one(&value, || format!("{name} is {state}\n"))
 }
 
-async fn create(session: Session, new: Create) -> Result<(), Stop> {
+async fn create(session: Session, new: Create) -> Result<(), CliError> {
     let body = json!({
         "name": new.name, "cloud": new.cloud, "mount": new.mount, "path": new.path,
         "expires_at": new.expires_at,

@@ -7,7 +7,7 @@ use usher_wire::operator::Resource;
 
 use crate::console::Form;
 use crate::session::{Basics, InProject, Session, run as session};
-use crate::stop::Stop;
+use crate::stop::CliError;
 use crate::wait::{Waiting, until};
 
 #[derive(clap::Args)]
@@ -27,12 +27,12 @@ pub(super) fn run(flags: Flags) -> ExitCode {
     session(&flags.basics.clone(), |it| deprovision(it, flags))
 }
 
-async fn deprovision(session: Session, flags: Flags) -> Result<(), Stop> {
+async fn deprovision(session: Session, flags: Flags) -> Result<(), CliError> {
     let found = session.resource(&flags.resource, flags.project.name().as_deref()).await?;
     let path = format!("/v1/resources/{}", found.id);
     let value = session.client.call(Method::DELETE, &path, None, None).await?;
     let resource: Resource = serde_json::from_value(value.clone())
-        .map_err(|why| Stop::failed(format!("unexpected response of the server: {why}")))?;
+        .map_err(|why| CliError::failed(format!("unexpected response of the server: {why}")))?;
     if !flags.waiting.wait {
         let Resource { name, phase, .. } = resource;
         return session.console.one(&value, || format!("{name} is {phase}\n"));

@@ -11,7 +11,7 @@ use usher_agent::stream::Lines;
 use crate::client::encoded;
 use crate::console::{Form, cell};
 use crate::session::{Basics, InProject, Session, field, run as session};
-use crate::stop::Stop;
+use crate::stop::CliError;
 
 /// How long to wait before a broken stream is reopened.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -34,7 +34,7 @@ pub(super) fn run(flags: Flags) -> ExitCode {
     session(&flags.basics.clone(), |it| events(it, flags))
 }
 
-async fn events(session: Session, flags: Flags) -> Result<(), Stop> {
+async fn events(session: Session, flags: Flags) -> Result<(), CliError> {
     let project = flags.project.name();
     let mut wanted = vec![];
     if let Some(text) = &flags.resource {
@@ -64,7 +64,7 @@ fn row(event: &Value) -> Vec<String> {
 
 /// Prints one event per line, from the beginning of the log; a broken stream is reopened after the
 /// last event read.
-async fn follow(session: &Session, mut wanted: Vec<String>) -> Result<(), Stop> {
+async fn follow(session: &Session, mut wanted: Vec<String>) -> Result<(), CliError> {
     wanted.push("from=beginning".to_owned());
     let path = format!("/v1/events?{}", wanted.join("&"));
     let mut last: Option<String> = None;
@@ -91,9 +91,9 @@ async fn follow(session: &Session, mut wanted: Vec<String>) -> Result<(), Stop> 
     }
 }
 
-fn print(session: &Session, data: &str) -> Result<(), Stop> {
+fn print(session: &Session, data: &str) -> Result<(), CliError> {
     let event: Value = serde_json::from_str(data)
-        .map_err(|why| Stop::failed(format!("unexpected event of the server: {why}")))?;
+        .map_err(|why| CliError::failed(format!("unexpected event of the server: {why}")))?;
     match session.console.form {
         Form::Json => session.console.line(&event),
         Form::Table => session.console.text(&format!("{}\n", row(&event).join("  "))),

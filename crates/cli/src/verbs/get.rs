@@ -8,7 +8,7 @@ use usher_wire::operator::List;
 use crate::client::encoded;
 use crate::console::{age, cell, table};
 use crate::session::{Basics, InProject, Session, field, run as session};
-use crate::stop::Stop;
+use crate::stop::CliError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Kind {
@@ -74,7 +74,7 @@ pub(super) fn run(flags: Flags) -> ExitCode {
     session(&flags.basics.clone(), |it| get(it, flags))
 }
 
-async fn get(session: Session, flags: Flags) -> Result<(), Stop> {
+async fn get(session: Session, flags: Flags) -> Result<(), CliError> {
     let project = flags.project.name();
     let project = project.as_deref();
     if let Some(name) = &flags.name {
@@ -96,7 +96,7 @@ async fn get(session: Session, flags: Flags) -> Result<(), Stop> {
     session.console.one(&value, || table(heads(flags.kind), &rows))
 }
 
-fn listing(kind: Kind, project: Option<&str>, all: bool) -> Result<String, Stop> {
+fn listing(kind: Kind, project: Option<&str>, all: bool) -> Result<String, CliError> {
     let within = |path: &str| match project {
         Some(project) => format!("{path}?project={}", encoded(project)),
         None => path.to_owned(),
@@ -120,7 +120,7 @@ fn listing(kind: Kind, project: Option<&str>, all: bool) -> Result<String, Stop>
         Kind::Guards => "/v1/guards".to_owned(),
         Kind::Audit => "/v1/audit".to_owned(),
         Kind::Assignments => {
-            let which = || Stop::usage("assignments are listed per project: give --project");
+            let which = || CliError::usage("assignments are listed per project: give --project");
             format!("/v1/projects/{}/assignments", encoded(project.ok_or_else(which)?))
         }
     })
@@ -131,7 +131,7 @@ async fn one(
     session: &Session,
     flags: &Flags,
     (name, project): (&str, Option<&str>),
-) -> Result<Value, Stop> {
+) -> Result<Value, CliError> {
     let path = match flags.kind {
         Kind::Resources => {
             let found = session.resource(name, project).await?;
@@ -154,7 +154,7 @@ async fn one(
     Ok(session.client.get(&path).await?)
 }
 
-fn only(name: &str, items: Vec<Value>) -> Result<Value, Stop> {
+fn only(name: &str, items: Vec<Value>) -> Result<Value, CliError> {
     let called = |it: &Value| {
         ["id", "name", "credential", "world"].iter().any(|key| field(it, key) == Some(name))
     };
@@ -162,11 +162,11 @@ fn only(name: &str, items: Vec<Value>) -> Result<Value, Stop> {
     if meant.len() > 1 {
         let ids: Vec<&str> = meant.iter().filter_map(|it| field(it, "id")).collect();
         let ids = ids.join("\n  ");
-        return Err(Stop::usage(format!(
+        return Err(CliError::usage(format!(
             "name \"{name}\" is ambiguous: give one of these ids\n  {ids}"
         )));
     }
-    meant.pop().ok_or_else(|| Stop::not_found(format!("nothing is named \"{name}\"")))
+    meant.pop().ok_or_else(|| CliError::not_found(format!("nothing is named \"{name}\"")))
 }
 
 /// The columns of a kind: headings and field names.

@@ -9,16 +9,16 @@ use super::provision::pair;
 use crate::client::encoded;
 use crate::console::table;
 use crate::session::{Basics, InProject, Session, run as session};
-use crate::stop::Stop;
+use crate::stop::CliError;
 
 #[derive(clap::Args)]
 pub struct Flags {
     #[command(subcommand)]
-    order: Order,
+    command: Command,
 }
 
 #[derive(clap::Subcommand)]
-enum Order {
+enum Command {
     /// Print the labels of one layer
     Get(Layer),
     /// Replace the labels of one layer
@@ -55,15 +55,15 @@ struct Layer {
 }
 
 pub(super) fn run(flags: Flags) -> ExitCode {
-    match flags.order {
-        Order::Get(layer) => session(&layer.basics.clone(), |it| labels(it, layer, None)),
-        Order::Set { layer, labels: wanted } => {
+    match flags.command {
+        Command::Get(layer) => session(&layer.basics.clone(), |it| labels(it, layer, None)),
+        Command::Set { layer, labels: wanted } => {
             session(&layer.basics.clone(), |it| labels(it, layer, Some(wanted)))
         }
-        Order::Define { key, propagatable, basics } => {
+        Command::Define { key, propagatable, basics } => {
             session(&basics, |it| define(it, key, propagatable))
         }
-        Order::Definitions(basics) => session(&basics, definitions),
+        Command::Definitions(basics) => session(&basics, definitions),
     }
 }
 
@@ -71,7 +71,7 @@ async fn labels(
     session: Session,
     layer: Layer,
     wanted: Option<Vec<(String, String)>>,
-) -> Result<(), Stop> {
+) -> Result<(), CliError> {
     let project = layer.project.name();
     let path = match (&layer.resource, &project) {
         (Some(name), project) => {
@@ -99,7 +99,7 @@ async fn labels(
     session.console.one(&value, || table(&["KEY", "VALUE"], &rows))
 }
 
-async fn define(session: Session, key: String, propagatable: bool) -> Result<(), Stop> {
+async fn define(session: Session, key: String, propagatable: bool) -> Result<(), CliError> {
     let body = json!({"key": key, "propagatable": propagatable});
     let path = "/v1/label-definitions";
     let value = session.client.call(Method::PUT, path, Some(&body), None).await?;
@@ -107,7 +107,7 @@ async fn define(session: Session, key: String, propagatable: bool) -> Result<(),
     session.console.one(&value, || format!("labels of {key} {word}\n"))
 }
 
-async fn definitions(session: Session) -> Result<(), Stop> {
+async fn definitions(session: Session) -> Result<(), CliError> {
     let value = session.client.get("/v1/label-definitions").await?;
     let items = value["items"].as_array().cloned().unwrap_or_default();
     session.list(&items, &["KEY", "PROPAGATABLE"], |it| {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::console::cell;
 use crate::session::{Basics, Session, field, run as session};
-use crate::stop::Stop;
+use crate::stop::CliError;
 
 #[derive(clap::Args)]
 pub struct Flags {
@@ -22,7 +22,7 @@ pub(super) fn run(flags: &Flags) -> ExitCode {
     session(&flags.basics.clone(), |it| orphans(it, flags.reap))
 }
 
-async fn orphans(session: Session, reap: bool) -> Result<(), Stop> {
+async fn orphans(session: Session, reap: bool) -> Result<(), CliError> {
     let items = if reap {
         let value = session.client.call(Method::POST, "/v1/orphans/reap", None, None).await?;
         value.get("items").and_then(Value::as_array).cloned().unwrap_or_default()

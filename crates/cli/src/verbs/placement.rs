@@ -8,16 +8,16 @@ use serde_json::json;
 use crate::client::encoded;
 use crate::console::cell;
 use crate::session::{Basics, Session, field, run as session};
-use crate::stop::Stop;
+use crate::stop::CliError;
 
 #[derive(clap::Args)]
 pub struct Flags {
     #[command(subcommand)]
-    order: Order,
+    command: Command,
 }
 
 #[derive(clap::Subcommand)]
-enum Order {
+enum Command {
     /// Place a project on a world
     Create {
         /// Slug or id of the project
@@ -38,22 +38,22 @@ enum Order {
 }
 
 pub(super) fn run(flags: Flags) -> ExitCode {
-    match flags.order {
-        Order::Create { project, world, basics } => {
+    match flags.command {
+        Command::Create { project, world, basics } => {
             session(&basics, |it| place(it, project, world))
         }
-        Order::Terminate { project, basics } => session(&basics, |it| terminate(it, project)),
+        Command::Terminate { project, basics } => session(&basics, |it| terminate(it, project)),
     }
 }
 
-async fn place(session: Session, project: String, world: String) -> Result<(), Stop> {
+async fn place(session: Session, project: String, world: String) -> Result<(), CliError> {
     let path = format!("/v1/projects/{}/placement", encoded(&project));
     let body = json!({"world": world});
     let value = session.client.call(Method::PUT, &path, Some(&body), None).await?;
     session.console.one(&value, || format!("{project} is placed on {world}\n"))
 }
 
-async fn terminate(session: Session, project: String) -> Result<(), Stop> {
+async fn terminate(session: Session, project: String) -> Result<(), CliError> {
     let path = format!("/v1/projects/{}/placement", encoded(&project));
     let value = session.client.call(Method::DELETE, &path, None, None).await?;
     let phase = cell(field(&value, "phase"));

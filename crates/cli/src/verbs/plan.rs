@@ -7,16 +7,16 @@ use usher_wire::operator::{Plan, PlanStep};
 use super::why::held;
 use crate::console::{cell, table};
 use crate::session::{Basics, InProject, Session, run as session};
-use crate::stop::Stop;
+use crate::stop::CliError;
 
 #[derive(clap::Args)]
 pub struct Flags {
     #[command(subcommand)]
-    order: Order,
+    command: Command,
 }
 
 #[derive(clap::Subcommand)]
-enum Order {
+enum Command {
     /// Print the steps of a deletion, in order, and what would block it
     Deprovision(Deprovision),
 }
@@ -33,12 +33,12 @@ struct Deprovision {
 }
 
 pub(super) fn run(flags: Flags) -> ExitCode {
-    let Order::Deprovision(order) = flags.order;
-    session(&order.basics.clone(), |it| plan(it, order))
+    let Command::Deprovision(command) = flags.command;
+    session(&command.basics.clone(), |it| plan(it, command))
 }
 
-async fn plan(session: Session, order: Deprovision) -> Result<(), Stop> {
-    let found = session.resource(&order.resource, order.project.name().as_deref()).await?;
+async fn plan(session: Session, command: Deprovision) -> Result<(), CliError> {
+    let found = session.resource(&command.resource, command.project.name().as_deref()).await?;
     let plan: Plan = session.client.read(&format!("/v1/resources/{}/plan", found.id)).await?;
     let value = serde_json::to_value(&plan).unwrap_or_default();
     session.console.one(&value, || shown(&plan))

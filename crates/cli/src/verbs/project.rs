@@ -7,16 +7,16 @@ use serde_json::json;
 
 use crate::client::encoded;
 use crate::session::{Basics, Session, field, run as session};
-use crate::stop::Stop;
+use crate::stop::CliError;
 
 #[derive(clap::Args)]
 pub struct Flags {
     #[command(subcommand)]
-    order: Order,
+    command: Command,
 }
 
 #[derive(clap::Subcommand)]
-enum Order {
+enum Command {
     /// Create a project
     Create {
         /// Its slug, a DNS label
@@ -37,19 +37,19 @@ enum Order {
 }
 
 pub(super) fn run(flags: Flags) -> ExitCode {
-    match flags.order {
-        Order::Create { slug, name, basics } => session(&basics, |it| create(it, slug, name)),
-        Order::Delete { project, basics } => session(&basics, |it| delete(it, project)),
+    match flags.command {
+        Command::Create { slug, name, basics } => session(&basics, |it| create(it, slug, name)),
+        Command::Delete { project, basics } => session(&basics, |it| delete(it, project)),
     }
 }
 
-async fn create(session: Session, slug: String, name: Option<String>) -> Result<(), Stop> {
+async fn create(session: Session, slug: String, name: Option<String>) -> Result<(), CliError> {
     let body = json!({"slug": slug, "name": name});
     let value = session.client.call(Method::POST, "/v1/projects", Some(&body), None).await?;
     session.console.one(&value, || format!("{}\n", field(&value, "id").unwrap_or_default()))
 }
 
-async fn delete(session: Session, project: String) -> Result<(), Stop> {
+async fn delete(session: Session, project: String) -> Result<(), CliError> {
     let path = format!("/v1/projects/{}", encoded(&project));
     session.client.call(Method::DELETE, &path, None, None).await?;
     session.console.one(&json!({"deleted": project}), || format!("{project} deleted\n"))

@@ -12,7 +12,7 @@ use crate::client::encoded;
 use crate::console::Form;
 use crate::environment::variable;
 use crate::session::{Basics, Session, run as session};
-use crate::stop::Stop;
+use crate::stop::CliError;
 use crate::wait::{Waiting, until};
 
 /// How often a declaration is sent before it fails.
@@ -51,10 +51,10 @@ pub(super) fn pair(text: &str) -> Result<(String, String), String> {
     }
 }
 
-async fn provision(session: Session, flags: Flags) -> Result<(), Stop> {
+async fn provision(session: Session, flags: Flags) -> Result<(), CliError> {
     let project = flags.project.or_else(|| variable("USHER_PROJECT"));
     let project =
-        project.ok_or_else(|| Stop::usage("no project: give --project or USHER_PROJECT"))?;
+        project.ok_or_else(|| CliError::usage("no project: give --project or USHER_PROJECT"))?;
     let (blueprint, version) = match flags.blueprint.split_once('@') {
         Some((name, version)) => (name, Some(version)),
         None => (flags.blueprint.as_str(), None),
@@ -72,7 +72,7 @@ async fn provision(session: Session, flags: Flags) -> Result<(), Stop> {
     });
     let value = declare(&session, &body).await?;
     let resource: Resource = serde_json::from_value(value.clone())
-        .map_err(|why| Stop::failed(format!("unexpected response of the server: {why}")))?;
+        .map_err(|why| CliError::failed(format!("unexpected response of the server: {why}")))?;
     let json = session.console.form == Form::Json;
     if !flags.waiting.wait {
         return session.console.one(&value, || format!("{}\n", resource.id));
@@ -87,14 +87,14 @@ async fn provision(session: Session, flags: Flags) -> Result<(), Stop> {
     if ended.phase == "Ready" {
         return Ok(());
     }
-    Err(Stop::failed(format!(
+    Err(CliError::failed(format!(
         "\"{}\" is {}: see `usher why {}`",
         ended.name, ended.phase, ended.id
     )))
 }
 
 /// Retries a declaration under one idempotency key, so that it is declared once.
-async fn declare(session: &Session, body: &Value) -> Result<Value, Stop> {
+async fn declare(session: &Session, body: &Value) -> Result<Value, CliError> {
     let key = Uuid::new_v4().to_string();
     let mut attempt = 1;
     loop {
@@ -112,7 +112,7 @@ async fn kinds(
     session: &Session,
     blueprint: &str,
     version: Option<&str>,
-) -> Result<BTreeMap<String, String>, Stop> {
+) -> Result<BTreeMap<String, String>, CliError> {
     let path = format!("/v1/blueprints/{}/versions", encoded(blueprint));
     let versions: List<BlueprintVersion> = session.client.read(&path).await?;
     let meant = match version {

@@ -7,7 +7,7 @@ use usher_wire::operator::{Receipt, ReceiptRow};
 
 use crate::console::{cell, table};
 use crate::session::{Basics, InProject, Session, run as session};
-use crate::stop::Stop;
+use crate::stop::CliError;
 
 #[derive(clap::Args)]
 pub struct Flags {
@@ -24,7 +24,7 @@ pub(super) fn run(flags: Flags) -> ExitCode {
     session(&flags.basics.clone(), |it| receipt(it, flags))
 }
 
-async fn receipt(session: Session, flags: Flags) -> Result<(), Stop> {
+async fn receipt(session: Session, flags: Flags) -> Result<(), CliError> {
     let found = session.resource(&flags.resource, flags.project.name().as_deref()).await?;
     let path = format!("/v1/resources/{}/receipt", found.id);
     let receipt: Receipt = session.client.read(&path).await?;

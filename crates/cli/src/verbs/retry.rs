@@ -7,7 +7,7 @@ use usher_wire::operator::Resource;
 
 use crate::client::encoded;
 use crate::session::{Basics, InProject, Session, run as session};
-use crate::stop::Stop;
+use crate::stop::CliError;
 
 #[derive(clap::Args)]
 pub struct Flags {
@@ -30,7 +30,7 @@ pub(super) fn run(flags: Flags) -> ExitCode {
     session(&flags.basics.clone(), |it| retry(it, flags))
 }
 
-async fn retry(session: Session, flags: Flags) -> Result<(), Stop> {
+async fn retry(session: Session, flags: Flags) -> Result<(), CliError> {
     if let Some(world) = &flags.reset_guard {
         let path = format!("/v1/guards/{}/reset", encoded(world));
         let value = session.client.call(Method::POST, &path, None, None).await?;

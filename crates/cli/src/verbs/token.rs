@@ -8,16 +8,16 @@ use serde_json::json;
 use crate::client::encoded;
 use crate::console::cell;
 use crate::session::{Basics, Session, field, run as session};
-use crate::stop::Stop;
+use crate::stop::CliError;
 
 #[derive(clap::Args)]
 pub struct Flags {
     #[command(subcommand)]
-    order: Order,
+    command: Command,
 }
 
 #[derive(clap::Subcommand)]
-enum Order {
+enum Command {
     /// Create a token and print its secret, once
     Create(Create),
     /// List tokens, without their secrets
@@ -49,14 +49,14 @@ struct Create {
 }
 
 pub(super) fn run(flags: Flags) -> ExitCode {
-    match flags.order {
-        Order::Create(new) => session(&new.basics.clone(), |it| create(it, new)),
-        Order::List(basics) => session(&basics, list),
-        Order::Revoke { id, basics } => session(&basics, |it| revoke(it, id)),
+    match flags.command {
+        Command::Create(new) => session(&new.basics.clone(), |it| create(it, new)),
+        Command::List(basics) => session(&basics, list),
+        Command::Revoke { id, basics } => session(&basics, |it| revoke(it, id)),
     }
 }
 
-async fn create(session: Session, new: Create) -> Result<(), Stop> {
+async fn create(session: Session, new: Create) -> Result<(), CliError> {
     let body = json!({
         "name": new.name, "role": new.role, "project": new.project, "expires_at": new.expires_at,
     });
@@ -65,14 +65,14 @@ async fn create(session: Session, new: Create) -> Result<(), Stop> {
     session.console.one(&value, || format!("{}\n", field(&value, "text").unwrap_or_default()))
 }
 
-async fn list(session: Session) -> Result<(), Stop> {
+async fn list(session: Session) -> Result<(), CliError> {
     let items = session.all("/v1/operator-tokens").await?;
     let heads = ["NAME", "ROLE", "PROJECT", "EXPIRES", "REVOKED", "ID"];
     let fields = ["name", "role", "project", "expires_at", "revoked_at", "id"];
     session.list(&items, &heads, |it| fields.iter().map(|name| cell(field(it, name))).collect())
 }
 
-async fn revoke(session: Session, id: String) -> Result<(), Stop> {
+async fn revoke(session: Session, id: String) -> Result<(), CliError> {
     let path = format!("/v1/operator-tokens/{}", encoded(&id));
     session.client.call(Method::DELETE, &path, None, None).await?;
     session.console.one(&json!({"revoked": id}), || format!("{id} revoked\n"))

@@ -8,7 +8,7 @@ use usher_wire::operator::{Advice, Blocker, MachineWhy, Why};
 use super::fleet::machine;
 use crate::console::age;
 use crate::session::{Basics, InProject, Session, run as session};
-use crate::stop::Stop;
+use crate::stop::CliError;
 
 /// The prefix that selects a machine.
 const MACHINE: &str = "machine/";
@@ -28,7 +28,7 @@ pub(super) fn run(flags: Flags) -> ExitCode {
     session(&flags.basics.clone(), |it| why(it, flags))
 }
 
-async fn why(session: Session, flags: Flags) -> Result<(), Stop> {
+async fn why(session: Session, flags: Flags) -> Result<(), CliError> {
     if let Some(name) = flags.resource.strip_prefix(MACHINE) {
         let found = machine(&session, name).await?;
         let path = format!("/v1/fleet/machines/{}/why", found.id);
@@ -39,7 +39,7 @@ async fn why(session: Session, flags: Flags) -> Result<(), Stop> {
     let found = session.resource(&flags.resource, flags.project.name().as_deref()).await?;
     let why: Why = session.client.read(&format!("/v1/resources/{}/why", found.id)).await?;
     let value = serde_json::to_value(&why).unwrap_or_default();
-    session.console.one(&value, || told(&why))
+    session.console.one(&value, || render(&why))
 }
 
 /// The blockers, one line each.
@@ -51,7 +51,7 @@ pub(super) fn held(blockers: &[Blocker]) -> String {
     lines.collect()
 }
 
-fn told(why: &Why) -> String {
+fn render(why: &Why) -> String {
     let Why { resource, summary, blockers, advice, attempts, next_look_at, parked, trouble } = why;
     let reason = resource.reason.as_deref().unwrap_or("not reconciled yet");
     let mut out = format!(

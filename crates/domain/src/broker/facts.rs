@@ -199,7 +199,7 @@ closed_set! {
         /// Only we.
         Ours = "Ours",
         /// Another party.
-        Somebody = "Somebody",
+        Another = "Somebody",
         /// Unknown.
         Unknown = "Unknown",
     }

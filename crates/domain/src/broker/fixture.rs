@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 use usher_kernel::{
-    Evidence, Generation, Name, NameLedger, Record, Row, Standing, Timestamp, Uid, Version,
+    Evidence, Generation, Name, NameLedger, NameState, Record, Row, Timestamp, Uid, Version,
     Visibility,
 };
 use uuid::Uuid;
@@ -128,25 +128,25 @@ pub(super) fn record(state: Resource, rows: impl IntoIterator<Item = Row>) -> Re
     Record { version: Version(1), state, name_ledger: NameLedger::new(rows) }
 }
 
-fn row(name: Name, standing: Standing, uid: Option<&str>) -> Row {
+fn row(name: Name, standing: NameState, uid: Option<&str>) -> Row {
     let evidence = Evidence::new("given", "given", START);
-    Row { name, incarnation: 1, standing, uid: uid.map(Uid::new), evidence }
+    Row { name, incarnation: 1, state: standing, uid: uid.map(Uid::new), evidence }
 }
 
 pub(super) fn intended(name: Name) -> Row {
-    row(name, Standing::Intended, None)
+    row(name, NameState::Intended, None)
 }
 
 pub(super) fn seen(name: Name, uid: &str) -> Row {
-    row(name, Standing::Seen, Some(uid))
+    row(name, NameState::Seen, Some(uid))
 }
 
 pub(super) fn gone(name: Name, uid: &str) -> Row {
-    row(name, Standing::Gone, Some(uid))
+    row(name, NameState::Gone, Some(uid))
 }
 
 pub(super) fn foreign(name: Name) -> Row {
-    row(name, Standing::Foreign, None)
+    row(name, NameState::Foreign, None)
 }
 
 /// A name that an XR composed.
@@ -181,7 +181,7 @@ pub(super) fn snapshot() -> Snapshot {
         by: "cluster".to_owned(),
         at: NOW,
         authority: Authority::Pinned,
-        rail_tripped: false,
+        guard_tripped: false,
         namespace_ready: Ok(true),
         anchors: Ok(BTreeMap::new()),
         config_ready: true,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::sample::select;
 use usher_kernel::{
-    Decision, Evidence, Generation, Lifecycle, Name, NameLedger, Record, Row, Standing, Timestamp,
+    Decision, Evidence, Generation, Lifecycle, Name, NameLedger, NameState, Record, Row, Timestamp,
     Uid, Unknown, Version,
 };
 
@@ -60,7 +60,7 @@ pub(super) fn any_object(record_id: String) -> impl Strategy<Value = Object> {
 /// Rows of any standing under some of these names.
 pub(super) fn any_name_ledger(names: Vec<Name>) -> impl Strategy<Value = NameLedger> {
     let standing = || {
-        let standing = (select(Standing::ALL.to_vec()), any_uid());
+        let standing = (select(NameState::ALL.to_vec()), any_uid());
         prop::option::weighted(0.8, standing)
     };
     let standings = prop::collection::vec(standing(), names.len());
@@ -68,11 +68,11 @@ pub(super) fn any_name_ledger(names: Vec<Name>) -> impl Strategy<Value = NameLed
         let rows = names.iter().cloned().zip(standings).filter_map(|(name, standing)| {
             let (standing, uid) = standing?;
             let uid = match standing {
-                Standing::Seen | Standing::Gone => Some(uid),
-                Standing::Intended | Standing::Foreign | Standing::Abandoned => None,
+                NameState::Seen | NameState::Gone => Some(uid),
+                NameState::Intended | NameState::Foreign | NameState::Abandoned => None,
             };
             let evidence = Evidence::new("given", "given", START);
-            Some(Row { name, incarnation: 1, standing, uid, evidence })
+            Some(Row { name, incarnation: 1, state: standing, uid, evidence })
         });
         NameLedger::new(rows)
     })
@@ -176,7 +176,7 @@ fn any_snapshot() -> impl Strategy<Value = Snapshot> {
     let guard = prop_oneof![
         4 => Just(Guard::None),
         1 => Just(Guard::Ours),
-        1 => Just(Guard::Somebody)
+        1 => Just(Guard::Another)
     ];
     let own = (by_generation(token), any_reading(by_generation(peer)), any_reading(guard));
     let anchors = any_reading(by_generation(any_object(fields().id.to_string())));
@@ -189,14 +189,14 @@ fn any_snapshot() -> impl Strategy<Value = Snapshot> {
     );
     let rest = (any_composed(), any_reading(Just(())), any::<bool>());
     (world, rest, own).prop_map(|(world, rest, own)| {
-        let (authority, rail_tripped, namespace_ready, anchors, xr) = world;
+        let (authority, guard_tripped, namespace_ready, anchors, xr) = world;
         let (composed, composed_listed, config_ready) = rest;
         let (tokens, peers, protection) = own;
         Snapshot {
             by: "cluster".to_owned(),
             at: NOW,
             authority,
-            rail_tripped,
+            guard_tripped,
             namespace_ready,
             anchors,
             config_ready,
@@ -292,7 +292,7 @@ proptest! {
     #[test]
     fn no_name_is_gone_without_an_answer(record in any_record(), snapshot in any_snapshot()) {
         let (_, rows, ..) = decide(&record, &snapshot);
-        for row in rows.iter().filter(|row| row.standing == Standing::Gone) {
+        for row in rows.iter().filter(|row| row.state == NameState::Gone) {
             prop_assert!(!is_unknown(&record.state, &snapshot, &row.name), "{row:?}");
         }
     }

@@ -106,7 +106,7 @@ fn delete_substrate(seen: Facts) -> TeardownStep {
         Protection::Ours => {
             return TeardownStep::Do(EffectKind::ReleaseProtection, Reason::ReleasingProtection);
         }
-        Protection::Somebody => return TeardownStep::Hold(Requeue::Poll, Reason::InUse),
+        Protection::Another => return TeardownStep::Hold(Requeue::Poll, Reason::InUse),
         Protection::None => {}
     }
     match seen.composed {
@@ -307,7 +307,7 @@ fn ready(row: RowFacts, seen: Facts) -> Verdict {
 /// The substrate is gone or another took its place: its generation is torn down, unless too much
 /// vanished at once to be believed.
 fn lose(row: RowFacts, seen: Facts, reason: Reason) -> Verdict {
-    if seen.visibility == Visibility::RailTripped {
+    if seen.visibility == Visibility::GuardTripped {
         return Verdict::wait(row.phase, Requeue::Poll, Reason::MassDeletionGuardTripped);
     }
     Verdict::wait(Phase::Pending, Requeue::Now, reason)

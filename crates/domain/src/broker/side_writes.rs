@@ -14,9 +14,9 @@ pub struct SideWrites {
     /// The lifetime of the current generation's token starts here.
     pub substrate_ready_at: Option<Timestamp>,
     /// The ProviderConfig has one user less, and is woken.
-    pub part_provider_config: bool,
+    pub release_provider_config: bool,
     /// A tombstone begins.
-    pub bury: bool,
+    pub create_tombstone: bool,
 }
 
 impl SideWrites {
@@ -28,8 +28,8 @@ impl SideWrites {
             // No token is issued from then on.
             revoke_tokens: after.is_tearing_down() && !before.is_tearing_down(),
             substrate_ready_at: ready.filter(|_| before.fields().substrate_ready_at != ready),
-            part_provider_config: ended,
-            bury: ended && after.fields().outcome == Some(Outcome::Removed),
+            release_provider_config: ended,
+            create_tombstone: ended && after.fields().outcome == Some(Outcome::Removed),
         }
     }
 }
@@ -43,8 +43,8 @@ mod tests {
     const NOTHING: SideWrites = SideWrites {
         revoke_tokens: false,
         substrate_ready_at: None,
-        part_provider_config: false,
-        bury: false,
+        release_provider_config: false,
+        create_tombstone: false,
     };
 
     // Requirement: A-27
@@ -83,8 +83,8 @@ mod tests {
             it.deletion_requested_at = Some(START);
             it.outcome = Some(Outcome::Removed);
         });
-        let expected = SideWrites { part_provider_config: true, ..NOTHING };
-        let buried = SideWrites { bury: true, ..expected };
+        let expected = SideWrites { release_provider_config: true, ..NOTHING };
+        let buried = SideWrites { create_tombstone: true, ..expected };
         assert_eq!(SideWrites::of(&it, &removed), buried);
         assert_eq!(SideWrites::of(&it, &it.abandoned(NOW)), expected);
         assert_eq!(SideWrites::of(&removed, &removed), NOTHING);

@@ -20,7 +20,7 @@ pub struct Snapshot {
     /// Whether the world is the pinned one.
     pub authority: Authority,
     /// Whether too much vanished at once.
-    pub rail_tripped: bool,
+    pub guard_tripped: bool,
     /// The namespace's readiness.
     pub namespace_ready: Reading<bool>,
     /// Every anchor under our names or with our label, by generation.
@@ -150,5 +150,5 @@ pub enum Guard {
     /// Only we.
     Ours,
     /// Another party.
-    Somebody,
+    Another,
 }

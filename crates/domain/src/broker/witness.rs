@@ -70,7 +70,7 @@ impl Witness<'_> {
         } else if self.authority == Authority::Replaced {
             Answer::Unknown(Unknown::ClusterReplaced)
         } else if self.held && stands {
-            Answer::Unknown(Unknown::RailTripped)
+            Answer::Unknown(Unknown::GuardTripped)
         } else {
             answer
         };

@@ -192,7 +192,7 @@ pub struct Trust {
     /// Whether the world that answers is the pinned one.
     pub authority: Authority,
     /// Whether the mass-deletion guard holds absences.
-    pub rail_tripped: bool,
+    pub guard_tripped: bool,
 }
 
 /// What the control plane knows of a resource.

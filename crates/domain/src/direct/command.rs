@@ -46,7 +46,7 @@ pub fn abandon(
 mod tests {
     use super::*;
     use crate::direct::fixture::{NOW, identified, leaving, record, resource, seen};
-    use usher_kernel::{NameLedger, Standing};
+    use usher_kernel::{NameLedger, NameState};
 
     // Requirement: I-26
     #[test]
@@ -54,7 +54,7 @@ mod tests {
         let it = leaving(|it| it.identity = Some(identified("a")));
         let row = seen(it.name_of(&identified("a")), "c-1");
         let change = abandon(&record(it, [row]), ("eve", "account closed"), NOW).unwrap();
-        assert_eq!(change.rows[0].standing, Standing::Abandoned);
+        assert_eq!(change.rows[0].state, NameState::Abandoned);
         let after = NameLedger::new(change.rows.clone());
         assert_eq!(change.next.ended(&after).unwrap().outcome(), Outcome::Abandoned);
         let orphan = change.next.fields().orphan.clone().unwrap();

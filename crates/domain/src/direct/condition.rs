@@ -83,7 +83,7 @@ mod tests {
     use crate::direct::facts::Cloud;
     use crate::direct::fixture::{HELD, ROW};
 
-    fn told(row: RowFacts, seen: Facts, phase: Phase) -> Vec<Status> {
+    fn rendered(row: RowFacts, seen: Facts, phase: Phase) -> Vec<Status> {
         conditions(row, seen, (phase, Reason::AsDeclared)).iter().map(|it| it.status).collect()
     }
 
@@ -93,11 +93,11 @@ mod tests {
         use Status::{False, True, Unknown};
         let seen = Facts { cloud: Cloud::Ours, ..HELD };
         let row = RowFacts { identity: Identity::Seen, ..ROW };
-        assert_eq!(told(row, seen, Phase::Ready), [True, True, True, False]);
+        assert_eq!(rendered(row, seen, Phase::Ready), [True, True, True, False]);
         let missing = Facts { refs: Refs::NotFound, ..seen };
-        assert_eq!(told(ROW, missing, Phase::Pending), [False, False, False, False]);
+        assert_eq!(rendered(ROW, missing, Phase::Pending), [False, False, False, False]);
         let leaving = Facts { object: Object::Leaving, refs: Refs::Unasked, ..seen };
-        assert_eq!(told(row, leaving, Phase::Deleting), [False, Unknown, True, True]);
+        assert_eq!(rendered(row, leaving, Phase::Deleting), [False, Unknown, True, True]);
         let types: Vec<_> =
             conditions(ROW, HELD, (Phase::Pending, Reason::HeldByFinalizer)).to_vec();
         assert_eq!(types.iter().map(|it| it.condition).collect::<Vec<_>>(), ConditionType::ALL);

@@ -5,7 +5,7 @@
 //! a reference or a reader of the cluster could come from; `tests/wrong_programs` keeps the
 //! programs that try.
 
-use usher_kernel::{Row, Standing, Trouble, Uid};
+use usher_kernel::{NameState, Row, Trouble, Uid};
 
 use super::identity::{BadIdentity, Identity};
 use super::model::Model;
@@ -51,7 +51,7 @@ pub struct Precondition {
 impl Precondition {
     /// The precondition for what this row saw, in the revision that was looked at.
     pub fn of(row: &Row, etag: Option<&str>) -> Option<Self> {
-        let uid = row.uid.clone().filter(|_| row.standing == Standing::Seen)?;
+        let uid = row.uid.clone().filter(|_| row.state == NameState::Seen)?;
         Some(Self { uid, etag: etag.map(str::to_owned) })
     }
 
@@ -74,7 +74,7 @@ mod tests {
         seen,
     };
     use crate::direct::ports::Reply;
-    use crate::direct::recorded::Standing as Kept;
+    use crate::direct::recorded::IdentityState as Kept;
     use serde_json::json;
 
     // Requirement: I-12

@@ -290,7 +290,7 @@ impl Facts {
         let worst = match (forbidden, silent) {
             (true, _) => Some(Unknown::Forbidden),
             (false, true) => Some(Unknown::Unreachable),
-            (false, false) => (self.cloud == Cloud::Vanished).then_some(Unknown::RailTripped),
+            (false, false) => (self.cloud == Cloud::Vanished).then_some(Unknown::GuardTripped),
         };
         Visibility::judge(false, false, worst)
     }

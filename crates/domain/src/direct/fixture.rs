@@ -7,7 +7,8 @@ use std::task::{Context, Poll, Waker};
 
 use serde_json::Value;
 use usher_kernel::{
-    Evidence, Generation, Name, NameLedger, Record, Row, Standing, Timestamp, Trouble, Uid, Version,
+    Evidence, Generation, Name, NameLedger, NameState, Record, Row, Timestamp, Trouble, Uid,
+    Version,
 };
 use uuid::Uuid;
 
@@ -23,7 +24,7 @@ use super::model::Model;
 use super::phase::Phase;
 use super::ports::{Call, Client, Method, Reader, Reply};
 use super::reference::{BadReference, Bearing, Declared, Named, Read, Reference, Resolved, Target};
-use super::snapshot::{Asked, Container, Found, Object, Reading, Snapshot};
+use super::snapshot::{CloudReading, Container, Found, Object, Reading, Snapshot};
 use crate::object::authority::Authority;
 use crate::object::id::InstallationId;
 use crate::object::kv::KvCoordinates;
@@ -157,7 +158,7 @@ impl Deleter for MembershipDeleter {
     async fn probe(&self, client: &impl Client) -> Container {
         let path = format!("projects/{}", self.0.project);
         match client.send(&call(Method::Get, &path, None)).await.reading() {
-            Ok(Some(_)) => Container::Standing,
+            Ok(Some(_)) => Container::NameState,
             Ok(None) => Container::Gone,
             Err(_) => Container::Unknown,
         }
@@ -322,25 +323,25 @@ pub(super) fn record(state: Resource, rows: impl IntoIterator<Item = Row>) -> Re
     Record { version: Version(1), state, name_ledger: NameLedger::new(rows) }
 }
 
-fn row(name: Name, standing: Standing, uid: Option<&str>) -> Row {
+fn row(name: Name, standing: NameState, uid: Option<&str>) -> Row {
     let evidence = Evidence::new("given", "given", START);
-    Row { name, incarnation: 1, standing, uid: uid.map(Uid::new), evidence }
+    Row { name, incarnation: 1, state: standing, uid: uid.map(Uid::new), evidence }
 }
 
 pub(super) fn intended(name: Name) -> Row {
-    row(name, Standing::Intended, None)
+    row(name, NameState::Intended, None)
 }
 
 pub(super) fn seen(name: Name, uid: &str) -> Row {
-    row(name, Standing::Seen, Some(uid))
+    row(name, NameState::Seen, Some(uid))
 }
 
 pub(super) fn gone(name: Name, uid: &str) -> Row {
-    row(name, Standing::Gone, Some(uid))
+    row(name, NameState::Gone, Some(uid))
 }
 
 pub(super) fn foreign(name: Name) -> Row {
-    row(name, Standing::Foreign, None)
+    row(name, NameState::Foreign, None)
 }
 
 /// An object that is wanted, with our finalizer and without a stamp.
@@ -369,8 +370,8 @@ pub(super) fn found(uid: &str) -> Found {
 }
 
 /// The cloud's answer about the membership in project `a`.
-pub(super) fn asked(found: Reading<Option<Found>>) -> Asked {
-    Asked { identified: identified("a"), found, container: None }
+pub(super) fn asked(found: Reading<Option<Found>>) -> CloudReading {
+    CloudReading { identified: identified("a"), found, container: None }
 }
 
 /// A look at an object that is wanted, whose references resolve and whose name is free.
@@ -380,14 +381,14 @@ pub(super) fn snapshot() -> Snapshot {
         at: NOW,
         heard_until: None,
         cluster: Authority::Pinned,
-        cluster_rail_tripped: false,
+        cluster_guard_tripped: false,
         object: Ok(Some(object())),
         credential: credential(),
         spec: Some(Ok(identified("a"))),
         configuration: Some(Ok(())),
         references: vec!["ns/parent".to_owned()],
         authority: Authority::Pinned,
-        rail_tripped: false,
+        guard_tripped: false,
         operations: Ok(vec![]),
         cloud: Some(asked(Ok(None))),
         search: None,

@@ -116,7 +116,7 @@ mod tests {
         Memberships, binding, declared, finished, identified, object, resource, spec,
     };
     use crate::direct::fixture::{Readings, credential};
-    use crate::direct::recorded::Standing;
+    use crate::direct::recorded::IdentityState;
     use crate::direct::reference::{Read, Referent, resolve_identity};
     use usher_kernel::Uid;
 
@@ -126,7 +126,7 @@ mod tests {
 
     fn stamp(owner: &str) -> String {
         let binding = crate::direct::mark::Binding { object: Uid::new(owner), ..binding() };
-        Recorded::new(binding, Standing::Gone, identified("a")).to_text()
+        Recorded::new(binding, IdentityState::Gone, identified("a")).to_text()
     }
 
     // Requirement: I-15, I-40

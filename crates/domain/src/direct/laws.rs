@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::sample::select;
 use usher_kernel::{
-    Decision, Lifecycle, NameLedger, Observation, Record, Row, Standing, Timestamp, Uid, Unknown,
+    Decision, Lifecycle, NameLedger, NameState, Observation, Record, Row, Timestamp, Uid, Unknown,
     Version, Wake,
 };
 
@@ -24,7 +24,7 @@ use super::proof::Outcome;
 use super::reconciler::Direct;
 use super::recorded::{self, Recorded};
 use super::reference::Unresolved;
-use super::snapshot::{Asked, Container, Found, Object, ReadError, Reading, Snapshot};
+use super::snapshot::{CloudReading, Container, Found, Object, ReadError, Reading, Snapshot};
 use crate::object::authority::Authority;
 use crate::object::name::FINALIZER_DIRECT;
 
@@ -60,9 +60,9 @@ fn any_found() -> impl Strategy<Value = Found> {
 fn any_stamp() -> impl Strategy<Value = Option<String>> {
     let owner = select(vec!["uid-1", "uid-2"]);
     let standing = select(vec![
-        recorded::Standing::Gone,
-        recorded::Standing::Seen { uid: Uid::new("c-1") },
-        recorded::Standing::Intended { request: RequestId::of(&binding(), 1) },
+        recorded::IdentityState::Gone,
+        recorded::IdentityState::Seen { uid: Uid::new("c-1") },
+        recorded::IdentityState::Intended { request: RequestId::of(&binding(), 1) },
     ]);
     let read = (owner, standing, any_identified()).prop_map(|(owner, standing, at)| {
         let owner = Binding { object: Uid::new(owner), ..binding() };
@@ -90,12 +90,16 @@ fn any_authority() -> impl Strategy<Value = Authority> {
     select(vec![Authority::Pinned, Authority::Pinned, Authority::Pinned, Authority::Replaced])
 }
 
-fn any_asked() -> impl Strategy<Value = Option<Asked>> {
-    let container = vec![None, Some(Container::Gone), Some(Container::Standing)];
+fn any_asked() -> impl Strategy<Value = Option<CloudReading>> {
+    let container = vec![None, Some(Container::Gone), Some(Container::NameState)];
     let asked = (any_identified(), any_reading(prop::option::of(any_found())), select(container));
     prop::option::weighted(
         0.9,
-        asked.prop_map(|(identified, found, container)| Asked { identified, found, container }),
+        asked.prop_map(|(identified, found, container)| CloudReading {
+            identified,
+            found,
+            container,
+        }),
     )
 }
 
@@ -110,30 +114,30 @@ fn any_snapshot() -> impl Strategy<Value = Snapshot> {
     let config = prop_oneof![3 => Just(Ok(())), 1 => unresolved().prop_map(Err)];
     let operation = select(Progress::ALL.to_vec())
         .prop_map(|progress| Operation { name: "op".to_owned(), progress });
-    let rail = || prop::bool::weighted(0.1);
+    let guard = || prop::bool::weighted(0.1);
     let search = any_reading(prop::collection::vec((any_identified(), any_found()), 0..3));
     (
-        (object, any_authority(), any_authority(), (rail(), rail())),
+        (object, any_authority(), any_authority(), (guard(), guard())),
         (prop::option::weighted(0.8, spec), prop::option::weighted(0.8, config)),
         any_reading(prop::collection::vec(operation, 0..2)),
         (any_asked(), prop::option::of(search)),
         prop::option::of(select(vec![START, NOW])),
     )
         .prop_map(|(outside, references, operations, cloud, heard_until)| {
-            let (object, cluster, authority, (cluster_rail_tripped, rail_tripped)) = outside;
+            let (object, cluster, authority, (cluster_guard_tripped, guard_tripped)) = outside;
             Snapshot {
                 by: "cloud".to_owned(),
                 at: NOW,
                 heard_until,
                 cluster,
-                cluster_rail_tripped,
+                cluster_guard_tripped,
                 object,
                 credential: credential(),
                 spec: references.0,
                 configuration: references.1,
                 references: vec![],
                 authority,
-                rail_tripped,
+                guard_tripped,
                 operations,
                 cloud: cloud.0,
                 search: cloud.1,
@@ -183,13 +187,13 @@ fn any_fields() -> impl Strategy<Value = Fields> {
 }
 
 fn any_record() -> impl Strategy<Value = Record<Resource>> {
-    let standing = select(Standing::ALL.to_vec());
+    let standing = select(NameState::ALL.to_vec());
     (any_fields(), standing).prop_map(|(fields, standing)| {
         let state = Resource::hydrate(fields).unwrap();
         let row = |it: &Identified| {
             let mut row = Row::intended(state.name_of(it), "given", START);
-            let seen = matches!(standing, Standing::Seen | Standing::Gone | Standing::Abandoned);
-            row.standing = standing;
+            let seen = matches!(standing, NameState::Seen | NameState::Gone | NameState::Abandoned);
+            row.state = standing;
             row.uid = seen.then(|| Uid::new("c-1"));
             row
         };
@@ -242,8 +246,8 @@ proptest! {
     fn no_name_is_gone_without_an_answer(record in any_record(), snapshot in any_snapshot()) {
         let cloud = fold(&record.state, &record.name_ledger, &snapshot).facts.cloud;
         for row in decide(&record, &snapshot).rows {
-            let known = record.name_ledger.latest(&row.name).map(|it| it.standing);
-            if row.standing == Standing::Gone && known.is_some_and(|it| it != Standing::Gone) {
+            let known = record.name_ledger.latest(&row.name).map(|it| it.state);
+            if row.state == NameState::Gone && known.is_some_and(|it| it != NameState::Gone) {
                 let answered = [
                     Cloud::Absent,
                     Cloud::ContainerGone,
@@ -289,7 +293,7 @@ proptest! {
         let searched = snapshot.search.iter().flatten().flatten().map(|it| &it.1);
         let found: Vec<&Found> = found.chain(searched).collect();
         for row in decide(&record, &snapshot).rows {
-            if row.standing == Standing::Seen && !known(&row) {
+            if row.state == NameState::Seen && !known(&row) {
                 let same = found.iter().filter(|it| row.uid.as_ref() == Some(&it.uid));
                 let mut marks = same.filter_map(|it| it.mark.as_ref());
                 prop_assert!(marks.any(|it| record.state.owns(it)), "{row:?}");
@@ -308,11 +312,11 @@ proptest! {
             let stamp = snapshot.object.unwrap().unwrap().stamp.unwrap();
             let stamped = Recorded::read(&stamp, &mark.owner).unwrap();
             prop_assert_eq!(stamped.identified(), &identified);
-            let standing = recorded::Standing::Intended { request: mark.request };
+            let standing = recorded::IdentityState::Intended { request: mark.request };
             prop_assert_eq!(stamped.standing(), &standing);
             // The name was free again, or it was on record before this look.
-            let known = record.name_ledger.latest(&before).map(|it| it.standing);
-            let open = [Some(Standing::Intended), Some(Standing::Foreign), None];
+            let known = record.name_ledger.latest(&before).map(|it| it.state);
+            let open = [Some(NameState::Intended), Some(NameState::Foreign), None];
             prop_assert!(open.contains(&known), "{known:?}");
         }
     }
@@ -336,7 +340,7 @@ proptest! {
         record in any_record(),
         snapshot in any_snapshot(),
     ) {
-        let untold = snapshot.cluster_rail_tripped || snapshot.cluster == Authority::Replaced;
+        let untold = snapshot.cluster_guard_tripped || snapshot.cluster == Authority::Replaced;
         let absent = matches!(snapshot.object, Ok(None));
         if untold && absent && record.state.phase() != Phase::Deleted {
             let Decision { next, effect, .. } = decide(&record, &snapshot);

@@ -4,7 +4,7 @@
 //! with its ledger. Rows and orphan records come from a store, so a writer of the store can
 //! claim an end; no other code can.
 
-use usher_kernel::{Row, Standing};
+use usher_kernel::{NameState, Row};
 
 use super::orphan::OrphanRecord;
 use crate::object::closed::closed_set;
@@ -42,7 +42,7 @@ pub struct ProvenAbsent(());
 impl ProvenAbsent {
     /// From a row that the answer of an authority turned.
     pub(super) fn on_record(row: &Row) -> Option<Self> {
-        (row.standing == Standing::Gone).then_some(Self(()))
+        (row.state == NameState::Gone).then_some(Self(()))
     }
 
     /// From a ledger that was there from the start and names nothing.

@@ -24,7 +24,7 @@ const VERSION: u8 = 1;
 /// How far the cloud object behind an identity has come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Standing {
+pub enum IdentityState {
     /// About to be created, by this request.
     Intended {
         /// The request.
@@ -43,7 +43,7 @@ pub enum Standing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
     binding: Binding,
-    standing: Standing,
+    standing: IdentityState,
     identified: Identified,
 }
 
@@ -81,13 +81,13 @@ struct Written {
     v: u8,
     installation: String,
     object: Uid,
-    standing: Standing,
+    standing: IdentityState,
     at: Identified,
 }
 
 impl Recorded {
     /// A record for this object; only the row of the object makes one.
-    pub(super) fn new(binding: Binding, standing: Standing, identified: Identified) -> Self {
+    pub(super) fn new(binding: Binding, standing: IdentityState, identified: Identified) -> Self {
         Self { binding, standing, identified }
     }
 
@@ -123,7 +123,7 @@ impl Recorded {
     }
 
     /// How far the cloud object has come.
-    pub const fn standing(&self) -> &Standing {
+    pub const fn standing(&self) -> &IdentityState {
         &self.standing
     }
 
@@ -140,12 +140,16 @@ mod tests {
     use super::*;
     use crate::direct::fixture::{binding, identified};
 
-    fn standings() -> [Standing; 3] {
+    fn standings() -> [IdentityState; 3] {
         let request = RequestId::of(&binding(), 1);
-        [Standing::Intended { request }, Standing::Seen { uid: Uid::new("c-1") }, Standing::Gone]
+        [
+            IdentityState::Intended { request },
+            IdentityState::Seen { uid: Uid::new("c-1") },
+            IdentityState::Gone,
+        ]
     }
 
-    fn stamp(standing: Standing) -> Recorded {
+    fn stamp(standing: IdentityState) -> Recorded {
         Recorded::new(binding(), standing, identified("a"))
     }
 
@@ -155,7 +159,7 @@ mod tests {
             let it = stamp(standing);
             assert_eq!(Recorded::read(&it.to_text(), &binding()), Ok(it));
         }
-        let text = stamp(Standing::Gone).to_text();
+        let text = stamp(IdentityState::Gone).to_text();
         let start =
             "{\"v\":1,\"installation\":\"06060606-0606-0606-0606-060606060606\",\"object\":";
         assert!(text.starts_with(start), "{text}");
@@ -164,7 +168,7 @@ mod tests {
     // Requirement: I-4
     #[test]
     fn a_stamp_of_another_object_or_installation_is_foreign() {
-        let text = stamp(Standing::Gone).to_text();
+        let text = stamp(IdentityState::Gone).to_text();
         let foreign = Unbound::Foreign { text: identified("a").identity.as_str().to_owned() };
         let copied = Binding { object: Uid::new("copy"), ..binding() };
         assert_eq!(Recorded::read(&text, &copied), Err(foreign.clone()));
@@ -178,7 +182,7 @@ mod tests {
     // Requirement: I-5
     #[test]
     fn what_was_not_written_by_us_is_malformed() {
-        let good = stamp(Standing::Gone).to_text();
+        let good = stamp(IdentityState::Gone).to_text();
         let bent = [
             String::new(),
             "null".to_owned(),

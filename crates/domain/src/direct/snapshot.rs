@@ -43,7 +43,7 @@ pub struct Snapshot {
     /// Whether the cluster is the pinned one.
     pub cluster: Authority,
     /// Whether too many of its objects vanished at once.
-    pub cluster_rail_tripped: bool,
+    pub cluster_guard_tripped: bool,
     /// The Kubernetes object under the name of the row.
     pub object: Result<Option<Object>, Unknown>,
     /// Where the credential lies that the object may use.
@@ -58,11 +58,11 @@ pub struct Snapshot {
     /// Whether the cloud's answers are those of its authority; a replica that lags is not.
     pub authority: Authority,
     /// Whether too much vanished from the cloud at once.
-    pub rail_tripped: bool,
+    pub guard_tripped: bool,
     /// The operations on the cloud object, the newest first.
     pub operations: Reading<Vec<Operation>>,
     /// What the cloud said of one identity.
-    pub cloud: Option<Asked>,
+    pub cloud: Option<CloudReading>,
     /// What carries our mark in the account; asked where no identity is on record.
     pub search: Option<Reading<Vec<(Identified, Found)>>>,
 }
@@ -86,7 +86,7 @@ pub struct Object {
 
 /// What the cloud said of one identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct CloudReading {
     /// The identity.
     pub identified: Identified,
     /// What stands there.
@@ -114,7 +114,7 @@ pub struct Found {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Container {
     /// It stands: the refusal was meant for us.
-    Standing,
+    NameState,
     /// It is gone, and everything in it.
     Gone,
     /// Unknown.

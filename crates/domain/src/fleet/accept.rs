@@ -8,7 +8,7 @@ use super::aggregate::{
     CapacityType, Fields, Host, Machine, Offer, Offering, State, Target, Wanted,
 };
 use super::binding::{Assignment, Binding};
-use super::facts::Order;
+use super::facts::CommandState;
 use super::ident::{ClusterId, LENGTH_MAX, MachineId, ShardId};
 use super::issue::Token;
 use super::money::{Price, Probability};
@@ -145,7 +145,7 @@ pub fn adopt(
         state,
         wanted: Wanted::of(target),
         token: Token::default(),
-        order: Order::None,
+        order: CommandState::None,
         ordered_at: Timestamp::ZERO,
         disputed: None,
         phase_since: now,
@@ -347,7 +347,7 @@ mod tests {
             let Adopted { machine, row } = adopt(&report, "p", &shard(), NOW).unwrap();
             assert_eq!((machine.phase(), &machine.wanted().target), (phase, &target));
             assert_eq!((row.name, row.evidence.at), (machine.name(), NOW));
-            assert!(machine.fields().order == Order::None && NOW > START);
+            assert!(machine.fields().order == CommandState::None && NOW > START);
             let host = machine.state().host();
             assert!(host.is_none_or(|it| *it == a_host()), "{phase}");
         }
@@ -356,17 +356,17 @@ mod tests {
     fn any_raw() -> impl Strategy<Value = Raw> {
         let texts = || prop::collection::btree_map(".{0,8}", ".{0,8}", 0..3);
         let names = (".{0,8}", ".{0,8}", ".{0,8}", ".{0,8}", prop::option::of((".*", ".*")));
-        let figures = (-2..12_i32, -2..7_i32, any::<f64>(), any::<f64>());
-        (names, figures, (texts(), texts(), texts(), texts()), ".*").prop_map(
-            |((id, instance_type, zone, cluster, host), figures, texts, last_error)| Raw {
+        let config = (-2..12_i32, -2..7_i32, any::<f64>(), any::<f64>());
+        (names, config, (texts(), texts(), texts(), texts()), ".*").prop_map(
+            |((id, instance_type, zone, cluster, host), config, texts, last_error)| Raw {
                 id,
-                state: figures.0,
+                state: config.0,
                 host,
                 instance_type,
                 zone,
-                capacity_type: figures.1,
-                price_per_hour: figures.2,
-                interruption_probability: figures.3,
+                capacity_type: config.1,
+                price_per_hour: config.2,
+                interruption_probability: config.3,
                 resources: texts.0,
                 allocatable: texts.1,
                 labels: texts.2,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use usher_kernel::{Generation, Name, Row, Timestamp};
 
 use super::binding::Binding;
-use super::facts::{Hold, Order, Pace, RowFacts, Want};
+use super::facts::{CommandState, Hold, Pace, RowFacts, Want};
 use super::ident::{ClusterId, MachineId, ShardId};
 use super::issue::Token;
 use super::money::{Price, Probability};
@@ -42,7 +42,7 @@ pub struct Fields {
     /// before is old.
     pub token: Token,
     /// How far the order with that token is.
-    pub order: Order,
+    pub order: CommandState,
     /// When the last order was recorded.
     pub ordered_at: Timestamp,
     /// What the provider names instead of our binding.
@@ -450,7 +450,7 @@ impl Machine {
 
 fn first_offence(fields: &Fields) -> Option<&'static str> {
     let phase = fields.state.phase();
-    let ordered = fields.order != Order::None;
+    let ordered = fields.order != CommandState::None;
     let silent = matches!(&fields.state, State::Failed { error, .. } if error.is_empty());
     let rules = [
         (fields.provider.trim().is_empty(), "provider"),
@@ -481,10 +481,10 @@ mod tests {
                 it.offer = Offering::Read(Offer { instance_type: String::new(), ..offer });
             }),
             ("phase_since", |it| it.phase_since = Timestamp::ZERO),
-            ("order", |it| it.order = Order::Recorded),
+            ("order", |it| it.order = CommandState::Recorded),
             ("token", |it| {
                 it.state = State::Creating;
-                it.order = Order::Sent;
+                it.order = CommandState::Sent;
                 it.token = Token::default();
             }),
             ("error", |it| {

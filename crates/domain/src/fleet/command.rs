@@ -5,7 +5,7 @@ use usher_kernel::Timestamp;
 use super::aggregate::{Dispute, Machine, State, Target, Wanted};
 use super::binding::{Assignment, Binding};
 use super::event::{Event, EventType};
-use super::facts::Order;
+use super::facts::CommandState;
 use super::phase::Phase;
 use super::refusal::Refusal;
 use crate::object::id::ResourceId;
@@ -91,7 +91,7 @@ pub fn settle(
     let next = machine.aimed(wanted).changed(|it| {
         it.holder = holder;
         it.state = State::Configured { host, binding };
-        it.order = Order::None;
+        it.order = CommandState::None;
         it.disputed = None;
         it.phase_since = now.max(it.phase_since);
     });

@@ -14,7 +14,7 @@ pub struct RowFacts {
     /// What shall become of it.
     pub want: Want,
     /// How far the last order is.
-    pub order: Order,
+    pub order: CommandState,
     /// Whether the phase has lasted too long.
     pub pace: Pace,
     /// Who lays claim to it.
@@ -48,7 +48,7 @@ closed_set! {
 
 closed_set! {
     /// How far an order is: recorded with its token first, then sent, then seen to have effect.
-    "order" Order {
+    "order" CommandState {
         /// None is open.
         None = "None",
         /// Its token is recorded; it may have been sent by a worker that died.
@@ -86,7 +86,7 @@ closed_set! {
         /// Nothing.
         None = "None",
         /// Too much vanished at once: absence is held.
-        RailTripped = "RailTripped",
+        GuardTripped = "GuardTripped",
         /// Nothing new may be begun; what was begun goes on. Absence is held, too.
         Paused = "Paused",
         /// A newer epoch speaks for the shard: nothing is done.

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::accept::{Raw, Report};
 use super::aggregate::{Dispute, Fields, Host, Machine, Offering, State, Target, Wanted};
 use super::binding::{Assignment, Binding};
-use super::facts::Order;
+use super::facts::CommandState;
 use super::ident::{ClusterId, MachineId, ShardId};
 use super::issue::Token;
 use super::money::Penalty;
@@ -126,7 +126,7 @@ pub(super) fn machine(bend: impl FnOnce(&mut Fields)) -> Machine {
         state: state(Phase::Idle),
         wanted: Wanted::of(Target::Unbound),
         token: LAST,
-        order: Order::None,
+        order: CommandState::None,
         ordered_at: START,
         disputed: None,
         phase_since: START,

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::ident::MachineId;
-use crate::object::authority::Rail;
+use crate::object::authority::MassDeletionGuard;
 use crate::object::closed::closed_set;
 
 closed_set! {
@@ -46,14 +46,15 @@ pub struct Counts {
 
 impl Counts {
     /// How far the absences of such a list count. There is no guard once an operator has reset it.
-    pub fn credence(self, rail: Option<Rail>) -> Credence {
+    pub fn credence(self, guard: Option<MassDeletionGuard>) -> Credence {
         let count = |many: usize| u32::try_from(many).unwrap_or(u32::MAX);
         // An empty answer of a provider that had machines is the commonest wrong one.
         let emptied = self.listed == 0 && self.recorded > 0;
-        let trips = |it: Rail| emptied || it.trips(count(self.missing), count(self.recorded));
+        let trips =
+            |it: MassDeletionGuard| emptied || it.trips(count(self.missing), count(self.recorded));
         if !self.whole {
             Credence::Cut
-        } else if rail.is_some_and(trips) {
+        } else if guard.is_some_and(trips) {
             Credence::TooSmall
         } else {
             Credence::Whole
@@ -67,12 +68,12 @@ pub fn weigh(
     recorded: &BTreeSet<MachineId>,
     listed: &BTreeSet<MachineId>,
     whole: bool,
-    rail: Option<Rail>,
+    guard: Option<MassDeletionGuard>,
 ) -> Weighed {
     let missing: Vec<MachineId> = recorded.difference(listed).cloned().collect();
     let counts =
         Counts { recorded: recorded.len(), missing: missing.len(), listed: listed.len(), whole };
-    match counts.credence(rail) {
+    match counts.credence(guard) {
         credence @ Credence::Whole => Weighed { credence, missing },
         credence @ (Credence::Cut | Credence::TooSmall) => Weighed { credence, missing: vec![] },
     }
@@ -91,7 +92,7 @@ mod tests {
     // Requirement: F-20
     #[test]
     fn what_is_missing_in_a_whole_list_is_asked_for() {
-        let weighed = weigh(&ids(0..100), &ids(3..110), true, Some(Rail::default()));
+        let weighed = weigh(&ids(0..100), &ids(3..110), true, Some(MassDeletionGuard::default()));
         assert_eq!(weighed.credence, Credence::Whole);
         assert_eq!(weighed.missing, ids(0..3).into_iter().collect::<Vec<_>>());
     }
@@ -105,10 +106,10 @@ mod tests {
             (ids(0..0), true, Credence::TooSmall),
         ];
         for (listed, whole, credence) in cases {
-            let weighed = weigh(&ids(0..100), &listed, whole, Some(Rail::default()));
+            let weighed = weigh(&ids(0..100), &listed, whole, Some(MassDeletionGuard::default()));
             assert_eq!(weighed, Weighed { credence, missing: vec![] });
         }
-        let last = weigh(&ids(0..1), &ids(0..0), true, Some(Rail::default()));
+        let last = weigh(&ids(0..1), &ids(0..0), true, Some(MassDeletionGuard::default()));
         assert_eq!(last.credence, Credence::TooSmall, "also of the last machine");
         let opened = weigh(&ids(0..100), &ids(0..0), true, None);
         assert_eq!(opened.missing.len(), 100, "unless a person says so");
@@ -125,7 +126,7 @@ mod tests {
             let name = |it: &usize| format!("m{it}").parse::<MachineId>().unwrap();
             let recorded: BTreeSet<_> = recorded.iter().map(name).collect();
             let listed: BTreeSet<_> = listed.iter().map(name).collect();
-            let weighed = weigh(&recorded, &listed, whole, Some(Rail::default()));
+            let weighed = weigh(&recorded, &listed, whole, Some(MassDeletionGuard::default()));
             prop_assert!(weighed.missing.iter().all(|it| recorded.contains(it)));
             prop_assert!(weighed.missing.iter().all(|it| !listed.contains(it)));
             prop_assert!(weighed.credence == Credence::Whole || weighed.missing.is_empty());

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::refusal::Refusal;
 use crate::object::offender::shortened;
 
-macro_rules! figures {
+macro_rules! config {
     ($($(#[$doc:meta])* $name:ident: $refusal:ident, $accepts:expr;)+) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
@@ -84,7 +84,7 @@ macro_rules! figures {
     )+};
 }
 
-figures! {
+config! {
     /// Dollars per hour.
     Price: Price, |it| it >= 0.0 && it.is_finite();
     /// Dollars that an interruption or a reclamation costs; more than any sum for what is pinned.

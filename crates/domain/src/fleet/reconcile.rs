@@ -6,7 +6,7 @@
 use usher_kernel::{Requeue, Timestamp};
 
 use super::aggregate::{Deadlines, Machine};
-use super::facts::{Bound, Facts, Hold, Order, Pace, Reported, Restriction, RowFacts, Want};
+use super::facts::{Bound, CommandState, Facts, Hold, Pace, Reported, Restriction, RowFacts, Want};
 use super::phase::Phase;
 use super::reason::Reason;
 use super::verdict::{BindingChange, EffectKind, EventKind, RecordChange, Verdict, cross, held};
@@ -15,7 +15,7 @@ use super::verdict::{BindingChange, EffectKind, EventKind, RecordChange, Verdict
 pub fn rules(row: RowFacts, seen: Facts) -> Verdict {
     let hold = |requeue, reason| Verdict::wait(row.phase, requeue, reason);
     if row.phase == Phase::Gone {
-        return held(Phase::Gone, Order::None, Requeue::Never, Reason::Gone);
+        return held(Phase::Gone, CommandState::None, Requeue::Never, Reason::Gone);
     }
     if seen.restriction == Restriction::Superseded {
         return hold(Requeue::Poll, Reason::FencedByNewerEpoch);
@@ -70,7 +70,7 @@ pub fn as_recorded(
 fn absent(row: RowFacts, restriction: Restriction) -> Verdict {
     let hold = |reason| Verdict::wait(row.phase, Requeue::Poll, reason);
     match restriction {
-        Restriction::RailTripped => hold(Reason::MassDeletionGuardTripped),
+        Restriction::GuardTripped => hold(Reason::MassDeletionGuardTripped),
         Restriction::Paused => hold(Reason::Paused),
         Restriction::Superseded => hold(Reason::FencedByNewerEpoch),
         Restriction::None => Verdict {
@@ -94,19 +94,19 @@ const fn agrees(row: Phase, named: Bound) -> bool {
 
 /// Nothing is done to a machine that another cluster may be using.
 fn disputed(row: RowFacts) -> Verdict {
-    let held = held(row.phase, Order::None, Requeue::Poll, Reason::BindingDisputed);
+    let held = held(row.phase, CommandState::None, Requeue::Poll, Reason::BindingDisputed);
     let new = row.hold != Hold::Disputed;
     Verdict { event: new.then_some(EventKind::Disputed), ..held }
 }
 
 /// The provider sees the machine where the row has it.
 fn stay(row: RowFacts, restriction: Restriction) -> Verdict {
-    let rest = |reason| held(row.phase, Order::None, Requeue::OnChange, reason);
+    let rest = |reason| held(row.phase, CommandState::None, Requeue::OnChange, reason);
     let begin = |phase, binding| {
         if restriction == Restriction::Paused {
-            return held(row.phase, Order::None, Requeue::Poll, Reason::Paused);
+            return held(row.phase, CommandState::None, Requeue::Poll, Reason::Paused);
         }
-        let change = RecordChange { order: Order::Recorded, binding };
+        let change = RecordChange { order: CommandState::Recorded, binding };
         cross(phase, binding, Reason::CommandRecorded).change_record(change)
     };
     match (row.phase, row.want) {
@@ -132,10 +132,10 @@ fn stay(row: RowFacts, restriction: Restriction) -> Verdict {
 /// A passing phase: the order is sent, waited for, or given again.
 fn pass(row: RowFacts) -> Verdict {
     match (row.order, row.pace) {
-        (Order::Recorded, _) => send(row),
-        (Order::None, Pace::Overdue) => repeat(row, overdue(row.phase)),
-        (Order::Sent, _) | (Order::None, Pace::InTime) => {
-            held(row.phase, Order::None, Requeue::Poll, waiting(row.phase))
+        (CommandState::Recorded, _) => send(row),
+        (CommandState::None, Pace::Overdue) => repeat(row, overdue(row.phase)),
+        (CommandState::Sent, _) | (CommandState::None, Pace::InTime) => {
+            held(row.phase, CommandState::None, Requeue::Poll, waiting(row.phase))
         }
     }
 }
@@ -150,8 +150,8 @@ fn undone(row: RowFacts) -> Verdict {
         Phase::Speculative | Phase::Idle | Phase::Configured | Phase::Failed | Phase::Gone => false,
     };
     match (wanted, row.order) {
-        (true, Order::Recorded) => send(row),
-        (true, Order::Sent | Order::None) => repeat(row, Reason::CommandRepeated),
+        (true, CommandState::Recorded) => send(row),
+        (true, CommandState::Sent | CommandState::None) => repeat(row, Reason::CommandRepeated),
         (false, _) => take_back(row.phase),
     }
 }
@@ -211,17 +211,17 @@ const fn footing(phase: Phase) -> u8 {
 /// A failed machine is salvaged once its user had time to leave; one that is held, once its
 /// holder says that it is unused.
 fn clean_up(row: RowFacts, restriction: Restriction) -> Verdict {
-    let rest = |requeue, reason| held(row.phase, Order::None, requeue, reason);
+    let rest = |requeue, reason| held(row.phase, CommandState::None, requeue, reason);
     let is_kept = row.hold == Hold::Held && row.want != Want::Release;
     match (row.order, row.pace) {
-        (Order::Recorded, _) => send(row),
-        (Order::Sent, _) => rest(Requeue::Poll, Reason::Failed),
-        (Order::None, _) if is_kept => rest(Requeue::OnChange, Reason::FailedAndHeld),
-        (Order::None, Pace::InTime) => rest(Requeue::Deadline, Reason::Failed),
-        (Order::None, Pace::Overdue) if restriction == Restriction::Paused => {
+        (CommandState::Recorded, _) => send(row),
+        (CommandState::Sent, _) => rest(Requeue::Poll, Reason::Failed),
+        (CommandState::None, _) if is_kept => rest(Requeue::OnChange, Reason::FailedAndHeld),
+        (CommandState::None, Pace::InTime) => rest(Requeue::Deadline, Reason::Failed),
+        (CommandState::None, Pace::Overdue) if restriction == Restriction::Paused => {
             rest(Requeue::Poll, Reason::Paused)
         }
-        (Order::None, Pace::Overdue) => repeat(row, Reason::CleaningUp),
+        (CommandState::None, Pace::Overdue) => repeat(row, Reason::CleaningUp),
     }
 }
 
@@ -235,13 +235,13 @@ fn send(row: RowFacts) -> Verdict {
             EffectKind::Delete
         }
     };
-    let sent = held(row.phase, Order::Sent, Requeue::Poll, Reason::CommandSent);
+    let sent = held(row.phase, CommandState::Sent, Requeue::Poll, Reason::CommandSent);
     Verdict { effect: Some(verb), ..sent }
 }
 
 /// A new token for the order of the phase; it is sent by the next step.
 fn repeat(row: RowFacts, reason: Reason) -> Verdict {
-    held(row.phase, Order::Recorded, Requeue::Now, reason)
+    held(row.phase, CommandState::Recorded, Requeue::Now, reason)
 }
 
 const fn waiting(phase: Phase) -> Reason {

@@ -2,7 +2,7 @@
 
 use usher_kernel::Requeue;
 
-use super::facts::Order;
+use super::facts::CommandState;
 use super::phase::Phase;
 use super::reason::Reason;
 use crate::object::closed::closed_set;
@@ -14,7 +14,7 @@ pub type Verdict = usher_kernel::Verdict<EffectKind, Phase, RecordChange, EventK
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordChange {
     /// How far the order is from now on.
-    pub order: Order,
+    pub order: CommandState,
     /// What becomes of the binding.
     pub binding: BindingChange,
 }
@@ -66,13 +66,18 @@ closed_set! {
 }
 
 /// Nothing moves but the order.
-pub(super) const fn held(phase: Phase, order: Order, requeue: Requeue, reason: Reason) -> Verdict {
+pub(super) const fn held(
+    phase: Phase,
+    order: CommandState,
+    requeue: Requeue,
+    reason: Reason,
+) -> Verdict {
     let change = RecordChange { order, binding: BindingChange::Kept };
     Verdict::wait(phase, requeue, reason).change_record(change)
 }
 
 /// A crossing: it is told, and the next step goes on from there.
 pub(super) const fn cross(phase: Phase, binding: BindingChange, reason: Reason) -> Verdict {
-    let change = RecordChange { order: Order::None, binding };
+    let change = RecordChange { order: CommandState::None, binding };
     Verdict::emit(EventKind::Moved, phase, reason).change_record(change)
 }

@@ -67,20 +67,20 @@ pub trait WorldRecords: Send + Sync + 'static {
 
 /// When too much vanished at once to be believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rail {
+pub struct MassDeletionGuard {
     /// More than this many...
     pub count: u32,
     /// ...and more than this share, in percent, of what was present.
     pub percent: u32,
 }
 
-impl Default for Rail {
+impl Default for MassDeletionGuard {
     fn default() -> Self {
         Self { count: 10, percent: 20 }
     }
 }
 
-impl Rail {
+impl MassDeletionGuard {
     /// Whether this many of so many, unasked, within the window, trip the guard.
     pub fn trips(&self, vanished: u32, present: u32) -> bool {
         let share = u64::from(vanished) * 100;
@@ -108,11 +108,11 @@ mod tests {
 
     // Requirement: O-6
     #[test]
-    fn the_rail_needs_both_count_and_share() {
-        let rail = Rail::default();
-        assert!(!rail.trips(10, 10), "ten are not more than ten");
-        assert!(rail.trips(11, 54), "more than ten and more than a fifth");
-        assert!(!rail.trips(11, 55), "exactly a fifth");
-        assert!(!rail.trips(1_000, 10_000));
+    fn the_guard_needs_both_count_and_share() {
+        let guard = MassDeletionGuard::default();
+        assert!(!guard.trips(10, 10), "ten are not more than ten");
+        assert!(guard.trips(11, 54), "more than ten and more than a fifth");
+        assert!(!guard.trips(11, 55), "exactly a fifth");
+        assert!(!guard.trips(1_000, 10_000));
     }
 }

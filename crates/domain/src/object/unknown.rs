@@ -8,7 +8,7 @@ macro_rules! unknown_reasons {
                 match cause {
                     usher_kernel::Unknown::Unreachable => Self::Unreachable,
                     usher_kernel::Unknown::Forbidden => Self::Forbidden,
-                    usher_kernel::Unknown::RailTripped => Self::MassDeletionGuardTripped,
+                    usher_kernel::Unknown::GuardTripped => Self::MassDeletionGuardTripped,
                     usher_kernel::Unknown::ClusterReplaced => Self::ClusterReplaced,
                 }
             }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use usher_kernel::{Evidence, NameLedger, Record, Row, Standing, Timestamp, Uid, Version};
+use usher_kernel::{Evidence, NameLedger, NameState, Record, Row, Timestamp, Uid, Version};
 
 use super::aggregate::{Resolved, Spec, Status, Usage};
 use super::attempt::{Attempt, Origin, Progress, Propagation};
@@ -81,17 +81,17 @@ pub(super) fn usage(bend: impl FnOnce(&mut Usage)) -> Usage {
     usage
 }
 
-pub(super) fn row(role: Role, name: &str, standing: Standing, uid: Option<&str>) -> Row {
+pub(super) fn row(role: Role, name: &str, standing: NameState, uid: Option<&str>) -> Row {
     let evidence = Evidence::new("given", "given", START);
     let name = role.name(&key(name));
-    Row { name, incarnation: 1, standing, uid: uid.map(Uid::new), evidence }
+    Row { name, incarnation: 1, state: standing, uid: uid.map(Uid::new), evidence }
 }
 
 /// The rows of that Usage: its mark stands, its user lives.
 pub(super) fn rows() -> Vec<Row> {
     vec![
-        row(Role::Mark, "db", Standing::Seen, Some("db-1")),
-        row(Role::User, "app", Standing::Seen, Some("app-1")),
+        row(Role::Mark, "db", NameState::Seen, Some("db-1")),
+        row(Role::User, "app", NameState::Seen, Some("app-1")),
     ]
 }
 
@@ -118,7 +118,7 @@ pub(super) fn snapshot() -> Snapshot {
         by: "cluster".to_owned(),
         at: NOW,
         authority: Authority::Pinned,
-        rail_tripped: false,
+        guard_tripped: false,
         of_candidates: Ok(vec![]),
         by_candidates: Ok(vec![]),
         consents: Ok(true),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::sample::select;
 use usher_kernel::{
-    Decision, Evidence, Lifecycle, NameLedger, Record, Row, Standing, Timestamp, Uid, Unknown,
+    Decision, Evidence, Lifecycle, NameLedger, NameState, Record, Row, Timestamp, Uid, Unknown,
     Version,
 };
 
@@ -105,7 +105,7 @@ fn any_usage() -> impl Strategy<Value = Usage> {
 }
 
 fn any_record() -> impl Strategy<Value = Record<Usage>> {
-    let standing = (select(Standing::ALL.to_vec()), any_uid());
+    let standing = (select(NameState::ALL.to_vec()), any_uid());
     let standings = prop::collection::vec(prop::option::weighted(0.8, standing), 4);
     (any_usage(), standings).prop_map(|(state, standings)| {
         let roles = [Role::Mark, Role::Mark, Role::User, Role::User];
@@ -113,11 +113,17 @@ fn any_record() -> impl Strategy<Value = Record<Usage>> {
         let rows = named.filter_map(|((name, role), standing)| {
             let (standing, uid) = standing?;
             let uid = match standing {
-                Standing::Seen | Standing::Gone => Some(uid),
-                Standing::Intended | Standing::Foreign | Standing::Abandoned => None,
+                NameState::Seen | NameState::Gone => Some(uid),
+                NameState::Intended | NameState::Foreign | NameState::Abandoned => None,
             };
             let evidence = Evidence::new("given", "given", START);
-            Some(Row { name: role.name(&key(name)), incarnation: 1, standing, uid, evidence })
+            Some(Row {
+                name: role.name(&key(name)),
+                incarnation: 1,
+                state: standing,
+                uid,
+                evidence,
+            })
         });
         Record { version: Version(1), state, name_ledger: NameLedger::new(rows) }
     })
@@ -142,7 +148,7 @@ fn any_snapshot() -> impl Strategy<Value = Snapshot> {
             by: "cluster".to_owned(),
             at: NOW,
             authority: if world.0 { Authority::Replaced } else { Authority::Pinned },
-            rail_tripped: world.1,
+            guard_tripped: world.1,
             of_candidates: Ok(vec![]),
             by_candidates: Ok(vec![]),
             consents: Ok(true),
@@ -191,7 +197,7 @@ proptest! {
 
     #[test]
     fn no_row_ends_on_an_answer_that_is_missing(record in any_record(), snapshot in any_snapshot()) {
-        for row in decide(&record, &snapshot).rows.iter().filter(|it| it.standing == Standing::Gone) {
+        for row in decide(&record, &snapshot).rows.iter().filter(|it| it.state == NameState::Gone) {
             let key = Role::Mark.key(&row.name).or_else(|| Role::User.key(&row.name)).unwrap();
             let reading = snapshot.objects[&key].is_ok() && snapshot.authority == Authority::Pinned;
             let only_meant = row.uid.is_none() && Role::Mark.key(&row.name).is_some();
@@ -264,7 +270,7 @@ proptest! {
             for user in before.users() {
                 prop_assert!(snapshot.objects[user].is_ok(), "{user} was not seen");
                 let row = record.name_ledger.latest(&Role::User.name(user));
-                let recorded = row.filter(|it| it.standing == Standing::Seen);
+                let recorded = row.filter(|it| it.state == NameState::Seen);
                 if let (Some(found), Some(row)) = (standing(&snapshot, user), recorded) {
                     prop_assert_ne!(Some(&found.uid), row.uid.as_ref(), "{} lives", user);
                 }
@@ -283,7 +289,7 @@ proptest! {
             prop_assert_eq!(record.state.status.phase, Phase::Released);
             prop_assert!(record.state.status.attempts.is_empty());
             let marks = record.name_ledger.rows().iter().filter(|it| Role::Mark.key(&it.name).is_some());
-            let mut open = marks.filter(|it| !it.standing.is_settled());
+            let mut open = marks.filter(|it| !it.state.is_settled());
             prop_assert_eq!(open.next(), None);
         }
         if it.event == Some(Event::Protected) {

@@ -54,7 +54,7 @@ pub fn resolve(usage: &Usage, spec: &Spec, candidates: Candidates<'_>) -> Result
     let one = |field, reference: &Reference, recorded: Option<&Resolved>, among| {
         let recorded = recorded.filter(|it| it.from == *reference);
         let recorded: &[ObjectKey] = recorded.map_or(&[], |it| &it.found);
-        let asked = Asked { field, reference, recorded, controller: usage.controller() };
+        let asked = Query { field, reference, recorded, controller: usage.controller() };
         let found = asked.find(spec.resolve, among)?;
         Ok(Resolved { from: reference.clone(), found })
     };
@@ -95,14 +95,14 @@ fn is_met(requirement: &Requirement, labels: &BTreeMap<String, String>) -> bool 
     }
 }
 
-struct Asked<'a> {
+struct Query<'a> {
     field: &'static str,
     reference: &'a Reference,
     recorded: &'a [ObjectKey],
     controller: Option<&'a Uid>,
 }
 
-impl Asked<'_> {
+impl Query<'_> {
     fn find(&self, resolve: Resolve, among: &[Candidate]) -> Result<Vec<ObjectKey>, Refusal> {
         let selector = match &self.reference.pick {
             Pick::Name(name) => return Ok(vec![self.reference.key(name)]),

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use usher_kernel::{NameLedger, Standing, Timestamp, Uid, Unknown};
+use usher_kernel::{NameLedger, NameState, Timestamp, Uid, Unknown};
 
 use super::aggregate::Usage;
 use super::attempt::{Attempt, Progress};
@@ -25,7 +25,7 @@ pub struct Snapshot {
     /// Whether the world is the pinned one.
     pub authority: Authority,
     /// Whether too much vanished at once.
-    pub rail_tripped: bool,
+    pub guard_tripped: bool,
     /// What the selector of `of` may match.
     pub of_candidates: Reading<Vec<Candidate>>,
     /// What the selector of `by` may match.
@@ -118,7 +118,7 @@ pub enum Probe {
 /// The objects to look at: what is held, who uses it, what may carry our mark, what was to go.
 pub fn objects(usage: &Usage, name_ledger: &NameLedger) -> BTreeSet<ObjectKey> {
     let held = usage.targets().iter().chain(usage.users()).cloned();
-    let marked = name_ledger.rows().iter().filter(|it| it.standing == Standing::Seen);
+    let marked = name_ledger.rows().iter().filter(|it| it.state == NameState::Seen);
     let marked = marked.filter_map(|it| Role::Mark.key(&it.name));
     let attempted = usage.status.attempts.iter().map(|it| it.object.clone());
     held.chain(marked).chain(attempted).collect()

@@ -102,7 +102,7 @@ pub struct Snapshot {
     /// Whether the world is the pinned one.
     pub authority: Authority,
     /// Whether too much vanished at once.
-    pub rail_tripped: bool,
+    pub guard_tripped: bool,
     /// The mark on the object with the recorded uid, read before the holders; none if it is gone.
     pub mark: Reading<Option<String>>,
     /// Whether any Usage holds the object, by an index that has caught up since.
@@ -146,7 +146,7 @@ impl Default for StrayReconciler {
 pub fn fold(snapshot: &Snapshot) -> Observed {
     let worst = snapshot.mark.as_ref().err().max(snapshot.is_held.as_ref().err());
     let replaced = snapshot.authority == Authority::Replaced;
-    let visibility = Visibility::judge(replaced, snapshot.rail_tripped, worst.copied());
+    let visibility = Visibility::judge(replaced, snapshot.guard_tripped, worst.copied());
     let (mark, value) = match &snapshot.mark {
         Err(_) => (Mark::Unknown, None),
         Ok(None) => (Mark::Off, None),

@@ -120,7 +120,7 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
     let mut cases = vec![
         (QUIET_EVENT, leaving, loud),
         (UNGUARDED, with_seen(|seen| seen.protection = Protection::Ours), delete),
-        (UNGUARDED, with_seen(|seen| seen.protection = Protection::Somebody), delete),
+        (UNGUARDED, with_seen(|seen| seen.protection = Protection::Another), delete),
         (UNGUARDED, with_seen(|seen| seen.protection = Protection::Unknown), delete),
         (RECORDED, with_seen(|seen| seen.composed = Composed::Unrecorded), delete),
         (RECORDED, with_seen(|seen| seen.composed = Composed::Unknown), delete),

@@ -1,7 +1,7 @@
 //! The machine: its facts, its answer, its laws, and which function holds its rules.
 
 use usher_domain::fleet::facts::{
-    Bound, Facts, Hold, Order, Pace, Reported, Restriction, RowFacts, Want,
+    Bound, CommandState, Facts, Hold, Pace, Reported, Restriction, RowFacts, Want,
 };
 use usher_domain::fleet::phase::Phase;
 use usher_domain::fleet::reason::Reason;
@@ -24,7 +24,7 @@ const START: Cell = Cell {
     row: RowFacts {
         phase: Phase::Idle,
         want: Want::Unbound,
-        order: Order::None,
+        order: CommandState::None,
         pace: Pace::InTime,
         hold: Hold::Free,
     },
@@ -36,7 +36,7 @@ pub(crate) fn machine() -> Machine<Cell> {
     Machine::new("machine", START, |cell| judge(*cell))
         .fact(Origin::Row, "phase", words!(Phase), |c, v| c.row.phase = Phase::ALL[v])
         .fact(Origin::Row, "want", words!(Want), |c, v| c.row.want = Want::ALL[v])
-        .fact(Origin::Row, "order", words!(Order), |c, v| c.row.order = Order::ALL[v])
+        .fact(Origin::Row, "order", words!(CommandState), |c, v| c.row.order = CommandState::ALL[v])
         .fact(Origin::Row, "pace", words!(Pace), |c, v| c.row.pace = Pace::ALL[v])
         .fact(Origin::Row, "hold", words!(Hold), |c, v| c.row.hold = Hold::ALL[v])
         .fact(Origin::Seen, "restriction", words!(Restriction), |c, v| {
@@ -46,7 +46,7 @@ pub(crate) fn machine() -> Machine<Cell> {
         .fact(Origin::Seen, "binding", words!(Bound), |c, v| c.seen.binding = Bound::ALL[v])
         .field("effect", words!(EffectKind), Absent::Nothing)
         .following("phase", "phase", words!(Phase), Absent::Refused)
-        .following("order", "order", words!(Order), Absent::Refused)
+        .following("order", "order", words!(CommandState), Absent::Refused)
         .field("binding", turns(), Absent::Nothing)
         .field("event", words!(EventKind), Absent::Nothing)
         .field("requeue", words!(Requeue), Absent::Refused)
@@ -127,15 +127,16 @@ fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
         Reported::Unknown | Reported::Stale | Reported::Missing | Reported::Malformed
     ) || seen.restriction == Restriction::Superseded;
     let changes = moves || verdict.effect.is_some() || order != row.order;
-    let begins = order == Order::Recorded && moves;
+    let begins = order == CommandState::Recorded && moves;
     let told = verdict.event.is_some();
     let disputed = matches!(verdict.event, Some(EventKind::Disputed | EventKind::Settled));
-    let records = row.order != Order::Recorded && order == Order::Recorded;
+    let records = row.order != CommandState::Recorded && order == CommandState::Recorded;
     let orders = verdict.effect.is_some() || records;
     let ends = verdict.phase == Phase::Gone;
     let holds = [
         !told || verdict.effect.is_none(),
-        verdict.effect.is_none() || row.order == Order::Recorded && order == Order::Sent,
+        verdict.effect.is_none()
+            || row.order == CommandState::Recorded && order == CommandState::Sent,
         binding != BindingChange::Cleared || moves && !verdict.phase.is_bound(),
         !leaves
             || verdict.phase == Phase::Failed
@@ -180,27 +181,27 @@ pub(crate) fn check() -> Result<String, String> {
 fn cases() -> Vec<Case<Cell, Verdict>> {
     let row = |phase, order| Cell { row: RowFacts { phase, order, ..START.row }, ..START };
     let with = |cell: Cell, report| Cell { seen: Facts { report, ..cell.seen }, ..cell };
-    let draining = row(Phase::Draining, Order::Recorded);
-    let configured = with(row(Phase::Configured, Order::None), Reported::Configured);
+    let draining = row(Phase::Draining, CommandState::Recorded);
+    let configured = with(row(Phase::Configured, CommandState::None), Reported::Configured);
     let with_order = |verdict: Verdict, order| {
         verdict.change_record(RecordChange { order, binding: BindingChange::Kept })
     };
     let drain = Verdict { effect: Some(EffectKind::Drain), ..hold(Phase::Draining) };
-    let sent = with_order(drain, Order::Sent);
+    let sent = with_order(drain, CommandState::Sent);
     let moved = |phase| Verdict { event: Some(EventKind::Moved), ..hold(phase) };
-    let clears = RecordChange { order: Order::None, binding: BindingChange::Cleared };
+    let clears = RecordChange { order: CommandState::None, binding: BindingChange::Cleared };
     let cleared = |verdict: Verdict| verdict.change_record(clears);
     let ended =
         Verdict { event: Some(EventKind::Gone), requeue: Requeue::Never, ..hold(Phase::Gone) };
-    let begun = with_order(moved(Phase::Draining), Order::Recorded);
+    let begun = with_order(moved(Phase::Draining), CommandState::Recorded);
     let paused = Facts { restriction: Restriction::Paused, ..configured.seen };
     let failed = Cell { row: RowFacts { hold: Hold::Held, ..START.row }, ..START };
     let failed = Cell { row: RowFacts { phase: Phase::Failed, ..failed.row }, ..failed };
     let wanted = Cell { row: RowFacts { want: Want::Bind, ..configured.row }, ..configured };
     vec![
         (QUIET_EVENT, draining, Verdict { event: Some(EventKind::Moved), ..sent }),
-        (RECORDED, row(Phase::Draining, Order::None), sent),
-        (RECORDED, draining, with_order(sent, Order::Recorded)),
+        (RECORDED, row(Phase::Draining, CommandState::None), sent),
+        (RECORDED, draining, with_order(sent, CommandState::Recorded)),
         (CLEARED, with(draining, Reported::Draining), cleared(hold(Phase::Draining))),
         (CLEARED, configured, cleared(moved(Phase::Draining))),
         (KEPT, configured, moved(Phase::Idle)),
@@ -211,7 +212,7 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
             GONE,
             Cell {
                 seen: Facts {
-                    restriction: Restriction::RailTripped,
+                    restriction: Restriction::GuardTripped,
                     report: Reported::Absent,
                     ..START.seen
                 },
@@ -223,19 +224,19 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
         (SILENT, with(START, Reported::Unknown), moved(Phase::Failed)),
         (DISPUTED, configured, Verdict { reason: Reason::BindingDisputed, ..begun }),
         (PAUSED, Cell { seen: paused, ..configured }, begun),
-        (HELD, failed, with_order(hold(Phase::Failed), Order::Recorded)),
+        (HELD, failed, with_order(hold(Phase::Failed), CommandState::Recorded)),
         (WANTED, wanted, begun),
         (EDGES, START, moved(Phase::Creating)),
         (NEVER, START, Verdict { requeue: Requeue::Never, ..hold(Phase::Idle) }),
         (
             NEVER,
-            row(Phase::Draining, Order::None),
+            row(Phase::Draining, CommandState::None),
             Verdict { requeue: Requeue::OnChange, ..hold(Phase::Draining) },
         ),
     ]
 }
 
 fn hold(phase: Phase) -> Verdict {
-    let change = RecordChange { order: Order::None, binding: BindingChange::Kept };
+    let change = RecordChange { order: CommandState::None, binding: BindingChange::Kept };
     Verdict::wait(phase, Requeue::Poll, Reason::AsDeclared).change_record(change)
 }

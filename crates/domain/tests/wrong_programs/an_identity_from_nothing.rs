@@ -2,10 +2,10 @@
 
 use usher_domain::direct::identity::Identified;
 use usher_domain::direct::mark::Binding;
-use usher_domain::direct::recorded::{Recorded, Standing};
+use usher_domain::direct::recorded::{Recorded, NameState};
 
 fn made_up(binding: Binding, identified: Identified) -> Recorded {
-    Recorded { binding, standing: Standing::Gone, identified }
+    Recorded { binding, standing: NameState::Gone, identified }
 }
 
 fn main() {}

@@ -17,9 +17,9 @@ use usher_domain::fleet::accept::{Report, adopt};
 use usher_domain::fleet::aggregate::Machine;
 use usher_domain::fleet::binding::Assignment;
 use usher_domain::fleet::plan::{
-    Circumstances, Figures, Need, RawNeed, RawRequirement, Switch, Trust, Windows, plan,
+    Circumstances, Need, PlanConfig, RawNeed, RawRequirement, Switch, Trust, Windows, plan,
 };
-use usher_domain::object::authority::Rail;
+use usher_domain::object::authority::MassDeletionGuard;
 use usher_domain::object::id::MachineRecordId;
 use usher_fleet::lists::{Scope, read};
 use usher_fleet::memory::Memory;
@@ -84,7 +84,7 @@ fn cycle_once(memory: &mut Memory) {
         store_up: true,
         list_believed: true,
         switch: Switch::Run,
-        figures: Figures::default(),
+        config: PlanConfig::default(),
     };
     let (fleet, _) = memory.fleet();
     let _ = black_box(plan(fleet, &at));
@@ -98,7 +98,12 @@ fn lists(memory: &mut Memory, machines: u32, times: usize) {
         let began = Instant::now();
         let readings = read(records.iter().map(|it| record::decode(it)).collect());
         let stamp = memory.stamp();
-        black_box(memory.take_in(readings, (scope, stamp), Some(Rail::default()), NOW));
+        black_box(memory.take_in(
+            readings,
+            (scope, stamp),
+            Some(MassDeletionGuard::default()),
+            NOW,
+        ));
         began.elapsed()
     };
     let took = (0..times).map(|_| listed(Scope::Full, &all)).collect();

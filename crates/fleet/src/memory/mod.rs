@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use usher_domain::fleet::accept::Raw;
 use usher_domain::fleet::aggregate::Machine;
-use usher_domain::fleet::facts::Order;
+use usher_domain::fleet::facts::CommandState;
 use usher_domain::fleet::ident::{MachineId, ShardId};
 use usher_domain::fleet::issue::{Issuer, Token};
 use usher_domain::fleet::phase::Phase;
@@ -155,7 +155,7 @@ impl Memory {
         entry.mark = Mark::of_row(machine);
         let left = std::mem::replace(&mut entry.phase, machine.phase());
         entry.is_open = is_open(machine);
-        entry.is_recorded = machine.fields().order == Order::Recorded;
+        entry.is_recorded = machine.fields().order == CommandState::Recorded;
         self.count(left, machine.phase());
         self.fleet.apply(slot, (machine.phase() != Phase::Gone).then_some(machine));
         self.is_changed = true;
@@ -229,7 +229,7 @@ impl Memory {
         let message = if let Some(place) = answer {
             Some(waiting.remove(place))
         } else {
-            waiting.pop().filter(|it| order != Order::Recorded && it.stamp >= token)
+            waiting.pop().filter(|it| order != CommandState::Recorded && it.stamp >= token)
         };
         if waiting.is_empty() {
             self.messages.remove(&slot.0);

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use usher_domain::fleet::accept::{Report, adopt};
 use usher_domain::fleet::list::Credence;
-use usher_domain::object::authority::Rail;
+use usher_domain::object::authority::MassDeletionGuard;
 use uuid::Uuid;
 
 use super::*;
@@ -49,7 +49,7 @@ fn whole(number: u128) -> Record {
 
 fn take_in(memory: &mut Memory, entries: Vec<Record>, scope: Scope) -> Taken {
     let stamp = memory.stamp();
-    memory.take_in(read(entries), (scope, stamp), Some(Rail::default()), at(9))
+    memory.take_in(read(entries), (scope, stamp), Some(MassDeletionGuard::default()), at(9))
 }
 
 // Requirement: F-70

@@ -93,7 +93,7 @@ async fn a_node_with_an_invalid_record_keeps_its_state_and_recovers() {
             it.record.state.fields().offer.known().unwrap().price < dear
         })
         .await;
-    assert!(harness.told().await.iter().all(|it| it.data["to"] != "Failed"));
+    assert!(harness.events().await.iter().all(|it| it.data["to"] != "Failed"));
     harness.stop().await;
 }
 
@@ -102,7 +102,7 @@ async fn a_node_with_an_invalid_record_keeps_its_state_and_recovers() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_machine_without_salvage_stays_and_blocks_no_other() {
     let mut harness = ShardHarness::closed(2).await;
-    harness.figures.reconciler.deadlines.failed = Duration::ZERO;
+    harness.config.reconciler.deadlines.failed = Duration::ZERO;
     harness.start();
     harness.until(Phase::Speculative, 2).await;
     harness.fake.bend("m0", |it| {
@@ -172,7 +172,7 @@ async fn a_machine_missing_in_a_full_list_is_gone_only_after_a_read_by_id() {
     harness.fake.remove("m3");
     harness.until_rows("gone", |rows| rows.len() == 11).await;
     harness.stop().await;
-    let told = harness.told().await;
+    let told = harness.events().await;
     let gone: Vec<_> = told.iter().filter(|it| it.data["to"] == "Gone").collect();
     assert_eq!(gone.len(), 1);
     assert_eq!(gone[0].data["machine"], "m3");
@@ -203,7 +203,7 @@ async fn a_binding_to_another_cluster_is_not_touched_until_settled() {
     harness.until(Phase::Idle, 3).await;
     harness.stop().await;
     let kinds: Vec<String> =
-        harness.told().await.iter().map(|it| it.about.word().to_owned()).collect();
+        harness.events().await.iter().map(|it| it.about.word().to_owned()).collect();
     let count = |kind: &str| kinds.iter().filter(|it| *it == kind).count();
     assert_eq!((count("fleet.MachineDisputed"), count("fleet.MachineSettled")), (1, 1));
 }
@@ -222,7 +222,7 @@ async fn a_response_after_the_observed_end_reverts_nothing() {
     harness.fake.release();
     harness.until_ended("six nodes", Phase::Configured).await;
     harness.stop().await;
-    let told = harness.told().await;
+    let told = harness.events().await;
     let to = |phase: &str| told.iter().filter(|it| it.data["to"] == phase).count();
     assert_eq!((to("Creating"), to("Idle"), to("Configured")), (6, 6, 6));
     harness.fake.nothing_was_done_twice();
@@ -262,7 +262,7 @@ async fn bursts_of_errors_leave_every_machine_usable() {
     harness.need("a", 0, 100).await;
     harness.until(Phase::Idle, 6).await;
     harness.stop().await;
-    assert!(harness.told().await.iter().all(|it| it.data["to"] != "Failed"));
+    assert!(harness.events().await.iter().all(|it| it.data["to"] != "Failed"));
     harness.fake.nothing_was_done_twice();
     harness.no_transition_error();
 }

@@ -82,7 +82,7 @@ async fn play(edge: Edge, mishap: Mishap, is_staged: bool) {
         harness.until_ended(&case, edge.ends()).await;
     }
     harness.stop().await;
-    let told = harness.told().await;
+    let told = harness.events().await;
     let path: Vec<&str> = told.iter().map(|it| it.data["to"].as_str().unwrap()).collect();
     assert_eq!(path, edge.path(), "{case}");
     let begun = harness.fake.deeds().into_iter().filter(|it| it.verb == edge.verb()).count();

@@ -69,7 +69,7 @@ pub(crate) struct FakeProvider {
 }
 
 /// One command as received.
-struct Asked {
+struct RecordedCall {
     machine: String,
     token: (String, i64, i64),
     from: MachineState,
@@ -182,7 +182,7 @@ impl FakeProvider {
         Ok(())
     }
 
-    async fn verb(&self, asked: Asked) -> Result<Response<TransitionAck>, Status> {
+    async fn verb(&self, asked: RecordedCall) -> Result<Response<TransitionAck>, Status> {
         self.answer().await?;
         let (answer, holds) = self.carry_out(asked)?;
         self.hold(holds).await;
@@ -190,7 +190,7 @@ impl FakeProvider {
     }
 
     /// Executes a command; whether its response is held.
-    fn carry_out(&self, asked: Asked) -> Result<(TransitionAck, bool), Status> {
+    fn carry_out(&self, asked: RecordedCall) -> Result<(TransitionAck, bool), Status> {
         let mut inner = self.inner();
         if inner.manners.fenced > 0 {
             inner.manners.fenced -= 1;
@@ -237,8 +237,8 @@ impl FakeProviderState {
         }
     }
 
-    fn accept(&mut self, asked: Asked) -> Result<TransitionAck, Status> {
-        let Asked { machine: id, token: (shard, epoch, sequence), from, to, binding, grace } =
+    fn accept(&mut self, asked: RecordedCall) -> Result<TransitionAck, Status> {
+        let RecordedCall { machine: id, token: (shard, epoch, sequence), from, to, binding, grace } =
             asked;
         let mark = self.marks.entry((shard, id.clone())).or_insert((i64::MIN, 0));
         if (epoch, sequence) <= *mark {
@@ -347,7 +347,7 @@ impl CapacityProvider for FakeProvider {
         request: Request<CreateRequest>,
     ) -> Result<Response<TransitionAck>, Status> {
         let it = request.into_inner();
-        self.verb(Asked {
+        self.verb(RecordedCall {
             machine: it.machine_id,
             token: (it.shard_id, it.shard_epoch, it.sequence_number),
             from: MachineState::Speculative,
@@ -363,7 +363,7 @@ impl CapacityProvider for FakeProvider {
         request: Request<ConfigureRequest>,
     ) -> Result<Response<TransitionAck>, Status> {
         let it = request.into_inner();
-        self.verb(Asked {
+        self.verb(RecordedCall {
             machine: it.machine_id,
             token: (it.shard_id, it.shard_epoch, it.sequence_number),
             from: MachineState::Idle,
@@ -379,7 +379,7 @@ impl CapacityProvider for FakeProvider {
         request: Request<DrainRequest>,
     ) -> Result<Response<TransitionAck>, Status> {
         let it = request.into_inner();
-        self.verb(Asked {
+        self.verb(RecordedCall {
             machine: it.machine_id,
             token: (it.shard_id, it.shard_epoch, it.sequence_number),
             from: MachineState::Configured,
@@ -395,7 +395,7 @@ impl CapacityProvider for FakeProvider {
         request: Request<DeleteRequest>,
     ) -> Result<Response<TransitionAck>, Status> {
         let it = request.into_inner();
-        self.verb(Asked {
+        self.verb(RecordedCall {
             machine: it.machine_id,
             token: (it.shard_id, it.shard_epoch, it.sequence_number),
             from: MachineState::Idle,

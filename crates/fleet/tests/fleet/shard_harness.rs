@@ -9,16 +9,18 @@ use tokio::time::sleep;
 use usher_domain::fleet::aggregate::Deadlines;
 use usher_domain::fleet::ident::ShardId;
 use usher_domain::fleet::phase::Phase;
-use usher_domain::fleet::plan::{Figures as PlanFigures, RawNeed, RawRequirement, Switch, Windows};
+use usher_domain::fleet::plan::{
+    PlanConfig as PlanFigures, RawNeed, RawRequirement, Switch, Windows,
+};
 use usher_domain::fleet::reconciler::MachineReconciler;
-use usher_domain::object::authority::Rail;
+use usher_domain::object::authority::MassDeletionGuard;
 use usher_fleet::bootstrap::Nothing;
-use usher_fleet::epoch::Figures;
+use usher_fleet::epoch::EpochConfig;
 use usher_fleet::provider::{Patience, Provider};
 use usher_fleet::shard::Shard;
 use usher_fleet::tally::{Kind, Outcome, Tally};
 use usher_kernel::schedule::Pace;
-use usher_store::migrate::Way;
+use usher_store::migrate::Direction;
 use usher_store::{
     Cursor, LoggedEvent, MachineQuery, Place, RollUp, Settings, Store, StoredMachine,
 };
@@ -34,7 +36,7 @@ pub(crate) struct ShardHarness {
     _dir: tempfile::TempDir,
     pub(crate) store: Arc<Store>,
     pub(crate) fake: FakeProvider,
-    pub(crate) figures: Figures,
+    pub(crate) config: EpochConfig,
     /// Timeouts of the shard: longer than a busy machine needs to respond.
     pub(crate) patience: Patience,
     pub(crate) tally: Arc<Tally>,
@@ -54,13 +56,13 @@ impl ShardHarness {
     pub(crate) async fn closed(slots: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let place = Place::Sqlite(dir.path().join("usher.db"));
-        Store::migrate(&place, Way::Up).await.unwrap();
+        Store::migrate(&place, Direction::Up).await.unwrap();
         let store = Arc::new(Store::open(&place, Settings::default()).await.unwrap());
         let (fake, address) = FakeProvider::open(slots).await;
         let tally = Arc::new(Tally::default());
-        let figures = figures();
+        let config = config();
         let patience = Patience { call: Duration::from_secs(30), list: Duration::from_secs(30) };
-        Self { _dir: dir, store, fake, figures, patience, tally, address, running: None }
+        Self { _dir: dir, store, fake, config, patience, tally, address, running: None }
     }
 
     pub(crate) fn start(&mut self) {
@@ -71,7 +73,7 @@ impl ShardHarness {
             id,
             store: Arc::clone(&self.store),
             bootstrap: Arc::new(Nothing),
-            figures: self.figures,
+            config: self.config,
             tally: Arc::clone(&self.tally),
         };
         let (stop, stopped) = watch::channel(false);
@@ -161,7 +163,7 @@ impl ShardHarness {
     }
 
     /// Every event.
-    pub(crate) async fn told(&self) -> Vec<LoggedEvent> {
+    pub(crate) async fn events(&self) -> Vec<LoggedEvent> {
         self.store.events(Cursor::default(), 10_000).await.unwrap()
     }
 
@@ -208,15 +210,15 @@ pub(crate) fn need(machines: u32, priority: i32) -> RawNeed {
     }
 }
 
-fn figures() -> Figures {
-    Figures {
+fn config() -> EpochConfig {
+    EpochConfig {
         reconciler: MachineReconciler {
             interval: Duration::from_millis(100),
             deadlines: Deadlines::default(),
         },
         windows: Windows { on_demand: LONG, spot: LONG },
         plan: PlanFigures { reclaim_percent: 100 },
-        rail: Rail::default(),
+        guard: MassDeletionGuard::default(),
         switch: Switch::Run,
         steps_max: 8,
         step_deadline: Duration::from_secs(90),

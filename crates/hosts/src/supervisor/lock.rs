@@ -16,25 +16,25 @@ use nix::libc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
     /// The lock is free, or the file does not exist.
-    Nobody,
+    Free,
     /// The process with this pid.
     Process(i32),
     /// A supervisor that removes the record, or a process whose pid is not visible.
-    Somebody,
+    Unidentified,
 }
 
 pub(super) fn holder(path: &Path) -> io::Result<Holder> {
     let file = match File::open(path) {
         Ok(file) => file,
-        Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(Holder::Nobody),
+        Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(Holder::Free),
         Err(why) => return Err(why),
     };
     let mut range = whole_file();
     fcntl(&file, FcntlArg::F_OFD_GETLK(&mut range))?;
     if i32::from(range.l_type) == libc::F_UNLCK {
-        return Ok(Holder::Nobody);
+        return Ok(Holder::Free);
     }
-    Ok(if range.l_pid > 0 { Holder::Process(range.l_pid) } else { Holder::Somebody })
+    Ok(if range.l_pid > 0 { Holder::Process(range.l_pid) } else { Holder::Unidentified })
 }
 
 /// Takes the lock file of a process in its place; `None` if the lock is held.
@@ -95,13 +95,13 @@ mod tests {
     fn a_missing_or_released_lock_has_no_holder() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
-        assert_eq!(holder(&path).unwrap(), Holder::Nobody);
+        assert_eq!(holder(&path).unwrap(), Holder::Free);
         let held = seize(&path).unwrap();
         assert!(held.is_some());
-        assert_eq!(holder(&path).unwrap(), Holder::Somebody);
+        assert_eq!(holder(&path).unwrap(), Holder::Unidentified);
         assert!(seize(&path).unwrap().is_none(), "a second lock is refused");
         drop(held);
-        assert_eq!(holder(&path).unwrap(), Holder::Nobody);
+        assert_eq!(holder(&path).unwrap(), Holder::Free);
     }
 
     #[test]
@@ -110,7 +110,7 @@ mod tests {
         let path = dir.path().join("lock");
         let _held = seize(&path).unwrap();
         for _ in 0..3 {
-            assert_eq!(holder(&path).unwrap(), Holder::Somebody);
+            assert_eq!(holder(&path).unwrap(), Holder::Unidentified);
         }
     }
 
@@ -122,7 +122,7 @@ mod tests {
         let kept = keep();
         assert!(kept.is_some());
         assert!(keep().is_none());
-        assert_eq!(holder(&bell).unwrap(), Holder::Nobody, "the process can take its own");
+        assert_eq!(holder(&bell).unwrap(), Holder::Free, "the process can take its own");
         drop(kept);
         assert!(keep().is_some());
     }

@@ -92,7 +92,7 @@ impl Supervisor {
     /// Reconciles one record: takes its next step.
     pub fn tend(&mut self, name: &str, wanted: Wanted, now: Timestamp) -> io::Result<Outcome> {
         if !self.units.exists(name)? {
-            return self.bury(name, now);
+            return self.forget(name, now);
         }
         // A process that runs externally needs no lock, and no open file.
         if wanted == Wanted::Hold && !self.tended.contains_key(name) {
@@ -110,7 +110,7 @@ impl Supervisor {
             return Ok(Outcome::Elsewhere);
         }
         let Some(tended) = self.tended.get_mut(name) else { return Ok(Outcome::Elsewhere) };
-        let process = tended.look(&self.units, name)?;
+        let process = tended.observe(&self.units, name)?;
         let grace = Duration::from_millis(unit.as_ref().map_or(0, |it| it.grace_ms));
         match rules(wanted, process, &tended.memory, grace, now) {
             Act::Start => match &unit {
@@ -200,7 +200,7 @@ impl Supervisor {
     }
 
     /// Kills the process of a record that is gone.
-    fn bury(&mut self, name: &str, now: Timestamp) -> io::Result<Outcome> {
+    fn forget(&mut self, name: &str, now: Timestamp) -> io::Result<Outcome> {
         let Some(tended) = self.tended.get_mut(name) else { return Ok(Outcome::Gone) };
         if tended.signal(Signal::KILL)? {
             return Ok(Outcome::Waiting(now.after(SOON)));
@@ -212,15 +212,15 @@ impl Supervisor {
 
 impl Tended {
     /// Observes the process.
-    fn look(&mut self, units: &Units, name: &str) -> io::Result<Process> {
+    fn observe(&mut self, units: &Units, name: &str) -> io::Result<Process> {
         self.reap()?;
         let running = match units.holder(name)? {
             Holder::Process(number) => {
                 self.adopt(units, name, number)?;
                 true
             }
-            Holder::Somebody => true,
-            Holder::Nobody => {
+            Holder::Unidentified => true,
+            Holder::Free => {
                 self.handle = None;
                 if self.child.is_some() {
                     return Ok(Process::Booting);

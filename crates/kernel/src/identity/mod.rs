@@ -35,7 +35,7 @@ pub struct Name {
 
 /// What is known of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Standing {
+pub enum NameState {
     /// Recorded, perhaps asked for, not seen yet.
     Intended,
     /// Seen, and ours.
@@ -48,7 +48,7 @@ pub enum Standing {
     Abandoned,
 }
 
-impl Standing {
+impl NameState {
     /// Every standing.
     pub const ALL: [Self; 5] =
         [Self::Intended, Self::Seen, Self::Gone, Self::Foreign, Self::Abandoned];
@@ -92,7 +92,7 @@ pub struct Row {
     /// Counts the objects that stood under the name, from one.
     pub incarnation: u32,
     /// What is known of it.
-    pub standing: Standing,
+    pub state: NameState,
     /// The uid of the object that was seen as ours.
     pub uid: Option<Uid>,
     /// What the standing rests on.
@@ -102,20 +102,20 @@ pub struct Row {
 impl Row {
     /// A name that is about to be used.
     pub fn intended(name: Name, by: &str, at: Timestamp) -> Self {
-        Self::new(name, 1, Standing::Intended, None, Evidence::new(by, "recorded", at))
+        Self::new(name, 1, NameState::Intended, None, Evidence::new(by, "recorded", at))
     }
 
     fn new(
         name: Name,
         incarnation: u32,
-        standing: Standing,
+        standing: NameState,
         uid: Option<Uid>,
         evidence: Evidence,
     ) -> Self {
-        Self { name, incarnation, standing, uid, evidence }
+        Self { name, incarnation, state: standing, uid, evidence }
     }
 
-    fn turned(&self, standing: Standing, evidence: Evidence) -> Self {
+    fn turned(&self, standing: NameState, evidence: Evidence) -> Self {
         Self::new(self.name.clone(), self.incarnation, standing, self.uid.clone(), evidence)
     }
 
@@ -123,32 +123,32 @@ impl Row {
     fn met(&self, uid: &Uid, proof: &impl Fn(&str) -> Evidence) -> Vec<Self> {
         let seen = |incarnation, answer| {
             let uid = Some(uid.clone());
-            Self::new(self.name.clone(), incarnation, Standing::Seen, uid, proof(answer))
+            Self::new(self.name.clone(), incarnation, NameState::Seen, uid, proof(answer))
         };
-        match self.standing {
-            Standing::Abandoned => vec![],
-            Standing::Intended | Standing::Foreign => {
+        match self.state {
+            NameState::Abandoned => vec![],
+            NameState::Intended | NameState::Foreign => {
                 vec![seen(self.incarnation, "present and ours")]
             }
-            Standing::Seen if self.uid.as_ref() == Some(uid) => vec![],
-            Standing::Seen => vec![
-                self.turned(Standing::Gone, proof("replaced by another uid")),
+            NameState::Seen if self.uid.as_ref() == Some(uid) => vec![],
+            NameState::Seen => vec![
+                self.turned(NameState::Gone, proof("replaced by another uid")),
                 seen(self.incarnation + 1, "present and ours, with a new uid"),
             ],
-            Standing::Gone => vec![seen(self.incarnation + 1, "came back")],
+            NameState::Gone => vec![seen(self.incarnation + 1, "came back")],
         }
     }
 
     /// A foreign object stands under the name.
     fn displaced(&self, uid: &Uid, proof: &impl Fn(&str) -> Evidence) -> Vec<Self> {
-        match self.standing {
-            Standing::Intended => {
-                vec![self.turned(Standing::Foreign, proof("present and foreign"))]
+        match self.state {
+            NameState::Intended => {
+                vec![self.turned(NameState::Foreign, proof("present and foreign"))]
             }
-            Standing::Seen if self.uid.as_ref() != Some(uid) => {
-                vec![self.turned(Standing::Gone, proof("replaced by another uid"))]
+            NameState::Seen if self.uid.as_ref() != Some(uid) => {
+                vec![self.turned(NameState::Gone, proof("replaced by another uid"))]
             }
-            Standing::Seen | Standing::Gone | Standing::Foreign | Standing::Abandoned => vec![],
+            NameState::Seen | NameState::Gone | NameState::Foreign | NameState::Abandoned => vec![],
         }
     }
 }
@@ -202,7 +202,7 @@ pub enum Unknown {
     /// We may not look.
     Forbidden,
     /// Too much vanished at once to be believed.
-    RailTripped,
+    GuardTripped,
     /// The authority is not the one that was pinned, or it lost its memory.
     ClusterReplaced,
 }
@@ -238,14 +238,14 @@ impl NameLedger {
 
     /// The row of a name under which an object of ours stands.
     pub fn seen(&self, name: &Name) -> Option<&Row> {
-        self.latest(name).filter(|row| row.standing == Standing::Seen)
+        self.latest(name).filter(|row| row.state == NameState::Seen)
     }
 
     /// The oldest object of ours that still stands, among the names that are wanted.
     pub fn first_seen(&self, wanted: impl Fn(&Name) -> bool) -> Option<&Row> {
         self.rows
             .iter()
-            .filter(|row| row.standing == Standing::Seen && wanted(&row.name))
+            .filter(|row| row.state == NameState::Seen && wanted(&row.name))
             .min_by_key(|row| (row.name.generation, row.incarnation))
     }
 
@@ -263,7 +263,7 @@ impl NameLedger {
 
     /// Whether every row is gone, foreign or abandoned.
     pub fn is_settled(&self) -> bool {
-        self.rows.iter().all(|row| row.standing.is_settled())
+        self.rows.iter().all(|row| row.state.is_settled())
     }
 
     /// The rows that change when these sightings are recorded.
@@ -295,17 +295,18 @@ impl NameLedger {
     pub fn abandon(&self, by: &str, why: &str, at: Timestamp) -> Vec<Row> {
         self.rows
             .iter()
-            .filter(|row| !row.standing.is_settled())
-            .map(|row| row.turned(Standing::Abandoned, Evidence::new(by, why, at)))
+            .filter(|row| !row.state.is_settled())
+            .map(|row| row.turned(NameState::Abandoned, Evidence::new(by, why, at)))
             .collect()
     }
 
     /// Every abandoned row reopened, for a record that is torn down after all.
     pub fn adopt(&self, by: &str, why: &str, at: Timestamp) -> Vec<Row> {
-        let given_up = self.rows.iter().filter(|row| row.standing == Standing::Abandoned);
+        let given_up = self.rows.iter().filter(|row| row.state == NameState::Abandoned);
         given_up
             .map(|row| {
-                let standing = if row.uid.is_some() { Standing::Seen } else { Standing::Intended };
+                let standing =
+                    if row.uid.is_some() { NameState::Seen } else { NameState::Intended };
                 row.turned(standing, Evidence::new(by, why, at))
             })
             .collect()
@@ -317,7 +318,7 @@ impl NameLedger {
     pub fn compacted(&self, is_meant: impl Fn(&Name) -> bool) -> Self {
         let needed = |row: &Row| {
             let newest = || self.latest(&row.name) == Some(row);
-            !row.standing.is_settled() || (is_meant(&row.name) && newest())
+            !row.state.is_settled() || (is_meant(&row.name) && newest())
         };
         let ended = self.rows.iter().enumerate().filter(|(_, row)| !needed(row));
         let mut ended: Vec<_> = ended.map(|(place, row)| (row.evidence.at, place)).collect();
@@ -335,16 +336,19 @@ impl NameLedger {
         let proof = |answer: &str| Evidence::new(&sighting.by, answer, sighting.at);
         match &sighting.answer {
             Answer::Unknown(_) | Answer::Announced => vec![],
-            Answer::Absent { settled } => match row.standing {
-                Standing::Seen => vec![row.turned(Standing::Gone, proof("absent"))],
-                Standing::Intended if *settled => {
+            Answer::Absent { settled } => match row.state {
+                NameState::Seen => vec![row.turned(NameState::Gone, proof("absent"))],
+                NameState::Intended if *settled => {
                     let evidence = proof("absent, and no request can create it any more");
-                    vec![row.turned(Standing::Gone, evidence)]
+                    vec![row.turned(NameState::Gone, evidence)]
                 }
-                Standing::Foreign if !settled => {
-                    vec![row.turned(Standing::Intended, proof("absent, the name is free again"))]
+                NameState::Foreign if !settled => {
+                    vec![row.turned(NameState::Intended, proof("absent, the name is free again"))]
                 }
-                Standing::Intended | Standing::Foreign | Standing::Gone | Standing::Abandoned => {
+                NameState::Intended
+                | NameState::Foreign
+                | NameState::Gone
+                | NameState::Abandoned => {
                     vec![]
                 }
             },
@@ -359,11 +363,11 @@ fn first_sight(sighting: &Sighting) -> Vec<Row> {
     match &sighting.answer {
         Answer::Present { uid, ours: true } => {
             let evidence = Evidence::new(&sighting.by, "present and ours", sighting.at);
-            vec![Row::new(name, 1, Standing::Seen, Some(uid.clone()), evidence)]
+            vec![Row::new(name, 1, NameState::Seen, Some(uid.clone()), evidence)]
         }
         Answer::Announced => {
             let evidence = Evidence::new(&sighting.by, "announced", sighting.at);
-            vec![Row::new(name, 1, Standing::Intended, None, evidence)]
+            vec![Row::new(name, 1, NameState::Intended, None, evidence)]
         }
         Answer::Present { ours: false, .. } | Answer::Absent { .. } | Answer::Unknown(_) => vec![],
     }

@@ -15,10 +15,10 @@ fn name() -> Name {
     }
 }
 
-fn row(standing: Standing) -> Row {
+fn row(standing: NameState) -> Row {
     let uid = match standing {
-        Standing::Seen | Standing::Gone => Some(Uid::new("u1")),
-        Standing::Intended | Standing::Foreign | Standing::Abandoned => None,
+        NameState::Seen | NameState::Gone => Some(Uid::new("u1")),
+        NameState::Intended | NameState::Foreign | NameState::Abandoned => None,
     };
     Row::new(name(), 1, standing, uid, Evidence::new("test", "given", NOW))
 }
@@ -32,25 +32,25 @@ fn present(uid: &str, ours: bool) -> Answer {
 }
 
 /// A changed row: incarnation, standing, uid.
-type Changed = (u32, Standing, Option<String>);
+type Changed = (u32, NameState, Option<String>);
 
-fn after(standing: Standing, answer: Answer) -> Vec<Changed> {
+fn after(standing: NameState, answer: Answer) -> Vec<Changed> {
     NameLedger::new([row(standing)])
         .absorb(&[sighting(answer)])
         .into_iter()
-        .map(|it| (it.incarnation, it.standing, it.uid.map(|uid| uid.0)))
+        .map(|it| (it.incarnation, it.state, it.uid.map(|uid| uid.0)))
         .collect()
 }
 
 // Requirement: L-1, L-2
 #[test]
 fn every_standing_meets_every_answer() {
-    use Standing::{Abandoned, Foreign, Gone, Intended, Seen};
+    use NameState::{Abandoned, Foreign, Gone, Intended, Seen};
     let u1 = || Some(String::from("u1"));
     let u2 = || Some(String::from("u2"));
     let settled = Answer::Absent { settled: true };
     let open = Answer::Absent { settled: false };
-    let cases: Vec<(Standing, Answer, Vec<Changed>)> = vec![
+    let cases: Vec<(NameState, Answer, Vec<Changed>)> = vec![
         (Intended, present("u2", true), vec![(1, Seen, u2())]),
         (Intended, present("u2", false), vec![(1, Foreign, None)]),
         (Intended, open.clone(), vec![]),
@@ -78,7 +78,7 @@ fn every_standing_meets_every_answer() {
     for (standing, answer, expected) in cases {
         assert_eq!(after(standing, answer.clone()), expected, "{standing:?} meets {answer:?}");
     }
-    for standing in Standing::ALL {
+    for standing in NameState::ALL {
         assert_eq!(after(standing, Answer::Announced), vec![], "{standing:?} is known already");
         for why in [Unknown::Unreachable, Unknown::Forbidden, Unknown::ClusterReplaced] {
             assert_eq!(after(standing, Answer::Unknown(why)), vec![], "unknown changes nothing");
@@ -91,11 +91,11 @@ fn every_standing_meets_every_answer() {
 fn a_new_name_is_recorded_when_it_is_ours_or_announced() {
     let first = |answer| {
         let rows = NameLedger::default().absorb(&[sighting(answer)]);
-        rows.first().map(|it| (it.standing, it.uid.clone(), it.evidence.answer.clone()))
+        rows.first().map(|it| (it.state, it.uid.clone(), it.evidence.answer.clone()))
     };
-    let ours = Some((Standing::Seen, Some(Uid::new("u1")), String::from("present and ours")));
+    let ours = Some((NameState::Seen, Some(Uid::new("u1")), String::from("present and ours")));
     assert_eq!(first(present("u1", true)), ours);
-    let announced = Some((Standing::Intended, None, String::from("announced")));
+    let announced = Some((NameState::Intended, None, String::from("announced")));
     assert_eq!(first(Answer::Announced), announced);
     assert_eq!(first(present("u1", false)), None);
     assert_eq!(first(Answer::Absent { settled: true }), None);
@@ -105,7 +105,7 @@ fn a_new_name_is_recorded_when_it_is_ours_or_announced() {
 // Requirement: L-20
 #[test]
 fn a_ledger_is_settled_when_every_row_is() {
-    let settled = |standings: &[Standing]| {
+    let settled = |standings: &[NameState]| {
         let rows = standings.iter().enumerate().map(|(i, it)| {
             let mut row = row(*it);
             row.name.name = format!("pr-{i}");
@@ -114,37 +114,37 @@ fn a_ledger_is_settled_when_every_row_is() {
         NameLedger::new(rows).is_settled()
     };
     assert!(settled(&[]));
-    assert!(settled(&[Standing::Gone, Standing::Foreign, Standing::Abandoned]));
-    assert!(!settled(&[Standing::Gone, Standing::Intended]));
-    assert!(!settled(&[Standing::Seen, Standing::Gone]));
+    assert!(settled(&[NameState::Gone, NameState::Foreign, NameState::Abandoned]));
+    assert!(!settled(&[NameState::Gone, NameState::Intended]));
+    assert!(!settled(&[NameState::Seen, NameState::Gone]));
 }
 
 // Requirement: L-16, A-16
 #[test]
 fn abandoning_changes_open_rows_only() {
-    let mut seen = row(Standing::Seen);
+    let mut seen = row(NameState::Seen);
     seen.name.name = "pr-2".into();
-    let name_ledger = NameLedger::new([row(Standing::Gone), seen.clone()]);
+    let name_ledger = NameLedger::new([row(NameState::Gone), seen.clone()]);
     let given_up = name_ledger.abandon("admin", "the cluster burned down", NOW);
     let evidence = Evidence::new("admin", "the cluster burned down", NOW);
-    assert_eq!(given_up, vec![Row { standing: Standing::Abandoned, evidence, ..seen }]);
+    assert_eq!(given_up, vec![Row { state: NameState::Abandoned, evidence, ..seen }]);
     assert!(name_ledger.with(&given_up).is_settled());
 }
 
 // Requirement: L-25
 #[test]
 fn an_abandoned_row_can_be_reaped() {
-    let mut unseen = row(Standing::Abandoned);
+    let mut unseen = row(NameState::Abandoned);
     unseen.name.name = "pr-2".into();
-    let seen = Row { uid: Some(Uid::new("u1")), ..row(Standing::Abandoned) };
-    let mut gone = row(Standing::Gone);
+    let seen = Row { uid: Some(Uid::new("u1")), ..row(NameState::Abandoned) };
+    let mut gone = row(NameState::Gone);
     gone.name.name = "pr-3".into();
     let name_ledger = NameLedger::new([seen.clone(), unseen.clone(), gone]);
     let evidence = Evidence::new("admin", "reaped", NOW);
     let taken_back = name_ledger.adopt("admin", "reaped", NOW);
     let expected = vec![
-        Row { standing: Standing::Seen, evidence: evidence.clone(), ..seen },
-        Row { standing: Standing::Intended, evidence, ..unseen },
+        Row { state: NameState::Seen, evidence: evidence.clone(), ..seen },
+        Row { state: NameState::Intended, evidence, ..unseen },
     ];
     assert_eq!(taken_back, expected);
 }
@@ -152,20 +152,20 @@ fn an_abandoned_row_can_be_reaped() {
 // Requirement: L-17
 #[test]
 fn sightings_of_one_snapshot_build_on_each_other() {
-    let name_ledger = NameLedger::new([row(Standing::Intended)]);
+    let name_ledger = NameLedger::new([row(NameState::Intended)]);
     let rows = name_ledger.absorb(&[
         sighting(present("u1", true)),
         sighting(present("u2", true)),
         sighting(Answer::Absent { settled: false }),
     ]);
-    let told: Vec<_> = rows.iter().map(|it| (it.incarnation, it.standing)).collect();
-    assert_eq!(told, vec![(1, Standing::Gone), (2, Standing::Gone)]);
+    let told: Vec<_> = rows.iter().map(|it| (it.incarnation, it.state)).collect();
+    assert_eq!(told, vec![(1, NameState::Gone), (2, NameState::Gone)]);
 }
 
 // Requirement: L-19
 #[test]
 fn the_words_are_the_contract() {
-    let words = Standing::ALL.map(Standing::as_str);
+    let words = NameState::ALL.map(NameState::as_str);
     assert_eq!(words, ["intended", "seen", "gone", "foreign", "abandoned"]);
 }
 
@@ -184,7 +184,7 @@ proptest! {
     fn a_gone_or_abandoned_row_never_changes_again(
         answers in prop::collection::vec(any_answer(), 1..24),
     ) {
-        let mut name_ledger = NameLedger::new([row(Standing::Intended)]);
+        let mut name_ledger = NameLedger::new([row(NameState::Intended)]);
         for answer in answers {
             let before = name_ledger.clone();
             let rows = name_ledger.absorb(&[sighting(answer.clone())]);
@@ -195,16 +195,16 @@ proptest! {
                     .find(|it| it.name == changed.name && it.incarnation == changed.incarnation);
                 if let Some(old) = old {
                     prop_assert!(
-                        !matches!(old.standing, Standing::Gone | Standing::Abandoned),
+                        !matches!(old.state, NameState::Gone | NameState::Abandoned),
                         "{old:?} changed by {answer:?}"
                     );
                 }
-                if changed.standing == Standing::Gone {
+                if changed.state == NameState::Gone {
                     prop_assert!(!matches!(answer, Answer::Unknown(_) | Answer::Announced));
                 }
             }
             name_ledger = name_ledger.with(&rows);
-            let open = name_ledger.rows().iter().filter(|it| !it.standing.is_settled()).count();
+            let open = name_ledger.rows().iter().filter(|it| !it.state.is_settled()).count();
             prop_assert!(open <= 1, "one name, at most one open row: {name_ledger:?}");
         }
     }
@@ -218,13 +218,13 @@ proptest! {
             name: Name { name: format!("pr-{number}"), ..name() },
             incarnation,
             evidence: Evidence::new("test", "given", Timestamp::from_millis(at)),
-            ..row(Standing::ALL[standing])
+            ..row(NameState::ALL[standing])
         });
         let name_ledger = NameLedger::new(rows);
         let is_meant = |it: &Name| it.name == format!("pr-{meant}");
         let after = name_ledger.compacted(is_meant);
         let needed = |it: &&Row| {
-            !it.standing.is_settled() || (is_meant(&it.name) && name_ledger.latest(&it.name) == Some(*it))
+            !it.state.is_settled() || (is_meant(&it.name) && name_ledger.latest(&it.name) == Some(*it))
         };
         let (all, kept) = (name_ledger.rows().iter(), after.rows().iter());
         prop_assert!(all.clone().filter(needed).eq(kept.clone().filter(needed)));

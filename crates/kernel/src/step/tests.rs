@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::*;
 use crate::id::{Generation, Uid, Version};
-use crate::identity::{Answer, Name, NameLedger, Row, Sighting, Standing};
+use crate::identity::{Answer, Name, NameLedger, NameState, Row, Sighting};
 use crate::lifecycle::Record;
 
 const NOW: Timestamp = Timestamp::from_millis(1);
@@ -132,7 +132,7 @@ impl Ledger<Lamp> for Shelf {
     }
 
     async fn commit(&self, version: Version, decision: &Decision<Lamp>) -> Result<(), Trouble> {
-        let rows: Vec<_> = decision.rows.iter().map(|row| row.standing.as_str()).collect();
+        let rows: Vec<_> = decision.rows.iter().map(|row| row.state.as_str()).collect();
         let told = decision.event.map_or("nothing", |Burns| "Burns");
         let line = format!("commit {} {:?} rows {rows:?} telling {told}", version.0, decision.next);
         self.diary.borrow_mut().push(line);
@@ -159,7 +159,7 @@ struct Scene {
 fn scene(state: State, burns: bool) -> Scene {
     let mut row = Row::intended(flame(), "usher", NOW);
     if state == State::Lit {
-        row.standing = Standing::Seen;
+        row.state = NameState::Seen;
         row.uid = Some(Uid::new("flame"));
     }
     let record = Record { version: Version(7), state, name_ledger: NameLedger::new([row]) };

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    AgentMode, Broker, Config, Database, Error, Fleet, Keep, Local, Mesh, Rail, Tokens, Worker,
+    AgentMode, Broker, Config, Database, Error, Fleet, GuardConfig, Keep, Local, Mesh, Tokens,
+    Worker,
 };
 use crate::config::span::Span;
 
@@ -24,7 +25,7 @@ impl Default for Config {
             broker: Broker::default(),
             tokens: Tokens::default(),
             mesh: Mesh::default(),
-            rail: Rail::default(),
+            guard: GuardConfig::default(),
             keep: Keep::default(),
             local: Local::default(),
             fleet: Fleet::default(),
@@ -86,7 +87,7 @@ impl Default for Mesh {
     }
 }
 
-impl Default for Rail {
+impl Default for GuardConfig {
     fn default() -> Self {
         Self { count: 10, percent: 20, window: Span::secs(MINUTE) }
     }
@@ -118,7 +119,7 @@ impl Default for Local {
 impl Config {
     /// Refuses the first setting that is out of bounds.
     pub(super) fn check(&self) -> Result<(), Error> {
-        let Self { database, worker, broker, tokens, mesh, rail, keep, local, fleet, .. } = self;
+        let Self { database, worker, broker, tokens, mesh, guard, keep, local, fleet, .. } = self;
         let tenth = Duration::from_millis(100);
         let spans = [
             ("database.statement_timeout", database.statement_timeout, tenth, HOUR),
@@ -138,7 +139,7 @@ impl Config {
             ("mesh.heartbeat", mesh.heartbeat, Duration::from_millis(10), HOUR),
             ("mesh.drain_grace", mesh.drain_grace, tenth, HOUR),
             ("mesh.acknowledgements", mesh.acknowledgements, tenth, HOUR),
-            ("rail.window", rail.window, Duration::from_secs(1), DAY),
+            ("guard.window", guard.window, Duration::from_secs(1), DAY),
             ("keep.events", keep.events, Duration::from_hours(1), 3_650 * DAY),
             ("keep.idempotency_keys", keep.idempotency_keys, Duration::from_mins(1), 30 * DAY),
             ("keep.tombstones", keep.tombstones, Duration::from_mins(1), 365 * DAY),
@@ -155,8 +156,8 @@ impl Config {
             ("worker.steps_max", worker.steps_max, 1, 10_000),
             ("mesh.missed_max", mesh.missed_max, 1, 1_000),
             ("local.machines", local.machines, 1, 10_000),
-            ("rail.count", rail.count, 0, 1_000_000),
-            ("rail.percent", rail.percent, 0, 100),
+            ("guard.count", guard.count, 0, 1_000_000),
+            ("guard.percent", guard.percent, 0, 100),
         ];
         for (key, value, min, max) in numbers.into_iter().chain(fleet.numbers()) {
             within(key, value, (min, max))?;

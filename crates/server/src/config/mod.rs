@@ -47,7 +47,7 @@ pub struct Config {
     /// Nodes.
     pub mesh: Mesh,
     /// The mass-deletion guard.
-    pub rail: Rail,
+    pub guard: GuardConfig,
     /// Retention.
     pub keep: Keep,
     pub local: Local,
@@ -125,7 +125,7 @@ pub struct Mesh {
 /// The mass-deletion guard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Rail {
+pub struct GuardConfig {
     /// It trips if more than this many vanish without a request...
     pub count: u32,
     /// ...and more than this share, in percent...

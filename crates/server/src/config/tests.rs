@@ -53,7 +53,7 @@ fn a_value_out_of_bounds_is_refused_and_the_bounds_named() {
         ("tokens.lifetime", "25h", "must be between 5m and 1d"),
         ("broker.reconcile_interval", "0s", "must be between 100ms and 1d"),
         ("worker.step_deadline", "30s", "must be shorter than worker.lease = 30s"),
-        ("rail.percent", "101", "must be between 0 and 100"),
+        ("guard.percent", "101", "must be between 0 and 100"),
     ] {
         let refused = Config::load(&typed(key, value)).unwrap_err();
         assert!(matches!(&refused, Error::Bounds { key: k, why: w, .. } if *k == key && w == why));

@@ -55,7 +55,11 @@ impl Holding {
     }
 
     /// The next command to tear down a machine, if any, and whether nothing is left after it.
-    fn way_out(&self, held: &StoredMachine, holder: ResourceId) -> (Option<MachineCommand>, bool) {
+    fn next_teardown_step(
+        &self,
+        held: &StoredMachine,
+        holder: ResourceId,
+    ) -> (Option<MachineCommand>, bool) {
         let (read, machine) = (held.record.version, &held.record.state);
         let target = match machine.phase() {
             Phase::Speculative | Phase::Gone => {
@@ -123,7 +127,7 @@ impl Holding {
         for _ in 0..MOVES_MAX {
             let held = self.held(holder).await?.filter(|it| goes(&it.record.state));
             let Some(held) = held else { return Ok(true) };
-            let (order, over) = self.way_out(&held, holder);
+            let (order, over) = self.next_teardown_step(&held, holder);
             let Some(order) = order else { return Ok(over) };
             match self.store.command_machine(held.id, order, None).await {
                 Ok(_) => return Ok(over),
@@ -228,7 +232,7 @@ impl Machines for Holding {
                     told = follower.next_or_written(READ_AT_ONCE) => told,
                 };
                 match told {
-                    Ok(news) => pass_on(&news, &give),
+                    Ok(news) => dispatch(&news, &give),
                     Err(Error::Forgotten { .. }) => return,
                     Err(error) => {
                         tracing::warn!(error = %chain(&error), "failed to read the event log");
@@ -243,7 +247,7 @@ impl Machines for Holding {
 
 /// Wakes the holders that events name, and the waiting resources. A write of this process may have
 /// freed a machine without an event.
-fn pass_on(news: &News, give: &UnboundedSender<Stir>) {
+fn dispatch(news: &News, give: &UnboundedSender<Stir>) {
     let mut is_free = news.written;
     for it in &news.told {
         let About::Machine { .. } = it.about else { continue };

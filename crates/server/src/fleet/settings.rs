@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use usher_domain::fleet::aggregate::Deadlines;
 use usher_domain::fleet::ident::ShardId;
-use usher_domain::fleet::plan::{Figures as PlanFigures, Switch, Windows};
+use usher_domain::fleet::plan::{PlanConfig as PlanFigures, Switch, Windows};
 use usher_domain::fleet::reconciler::MachineReconciler;
-use usher_domain::object::authority::Rail;
+use usher_domain::object::authority::MassDeletionGuard;
 use usher_kernel::schedule::Pace;
 use usher_store::Store;
 use usher_wire::fleet::{Files, Keyring, channel};
@@ -15,7 +15,7 @@ use usher_wire::fleet::{Files, Keyring, channel};
 use crate::config::{Config, SwitchMode};
 use crate::error::ServerError;
 use usher_fleet::bootstrap::Bootstrap;
-use usher_fleet::epoch::Figures;
+use usher_fleet::epoch::EpochConfig;
 use usher_fleet::provider::{Patience, Provider};
 use usher_fleet::shard::Shard;
 use usher_fleet::tally::Tally;
@@ -59,10 +59,10 @@ pub fn shard(
     let patience = Patience { call: fleet.call_deadline.0, list: fleet.list_deadline.0 };
     let provider = Provider::new(at.name, id.clone(), channel, patience);
     let (store, tally) = (Arc::clone(store), Arc::clone(tally));
-    Ok(Shard { id, store, provider, bootstrap, figures: figures(config), tally })
+    Ok(Shard { id, store, provider, bootstrap, config: epoch_config(config), tally })
 }
 
-fn figures(config: &Config) -> Figures {
+fn epoch_config(config: &Config) -> EpochConfig {
     let (fleet, worker) = (&config.fleet, &config.worker);
     let deadlines = Deadlines {
         create: fleet.create_deadline.0,
@@ -72,11 +72,11 @@ fn figures(config: &Config) -> Figures {
         failed: fleet.failed_wait.0,
         ..Deadlines::default()
     };
-    Figures {
+    EpochConfig {
         reconciler: MachineReconciler { interval: fleet.poll_interval.0, deadlines },
         windows: Windows { on_demand: fleet.idle_on_demand.0, spot: fleet.idle_spot.0 },
         plan: PlanFigures { reclaim_percent: fleet.reclaim_percent },
-        rail: Rail { count: config.rail.count, percent: config.rail.percent },
+        guard: MassDeletionGuard { count: config.guard.count, percent: config.guard.percent },
         switch: match fleet.switch {
             SwitchMode::Run => Switch::Run,
             SwitchMode::DryRun => Switch::DryRun,

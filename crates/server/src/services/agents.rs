@@ -18,7 +18,7 @@ use usher_wire::http::{AgentEvent, Drain};
 use uuid::Uuid;
 
 use super::{Services, failure};
-use crate::mesh::{Orders, wake};
+use crate::mesh::{Instructions, wake};
 use usher_failpoint::Failpoint;
 
 #[async_trait]
@@ -51,7 +51,7 @@ impl Agents for Services {
             Err(Failure::Refused(_)) => {}
             Err(why) => return Err(why),
         }
-        let heartbeat = self.mesh().figures().heartbeat.interval;
+        let heartbeat = self.mesh().config().heartbeat.interval;
         Ok(Enrolled { node, secret: self.plane.key.node_secret(node), heartbeat })
     }
 
@@ -60,7 +60,7 @@ impl Agents for Services {
             return Err(Border::Unauthenticated.into());
         }
         match self.mesh().fresh_orders_of(node) {
-            Some(Orders { out: true, .. }) => Err(Border::KeyRevoked.into()),
+            Some(Instructions { out: true, .. }) => Err(Border::KeyRevoked.into()),
             Some(_) => Ok(()),
             None => self.met(node).await,
         }
@@ -73,14 +73,14 @@ impl Agents for Services {
             orders = self.mesh().orders_of(node);
         }
         self.heard(node, beat.acknowledged, &beat.agent_version).await?;
-        let Orders { snapshot, leave_by, out: _ } = orders.unwrap_or_default();
+        let Instructions { snapshot, leave_by, out: _ } = orders.unwrap_or_default();
         Ok(BeatAnswer { snapshot, drain: leave_by.map(left) })
     }
 
     async fn stream(&self, node: PeerId, _: Option<String>) -> Answer<Box<dyn AgentFeed>> {
         self.met(node).await?;
         let orders = self.mesh().follow(node).ok_or(Border::KeyRevoked)?;
-        let told = Orders::default();
+        let told = Instructions::default();
         Ok(Box::new(Stream { orders, told, stop: self.stop.clone() }))
     }
 
@@ -137,8 +137,8 @@ fn left(until: Instant) -> Duration {
 
 /// The event stream of one node: it catches up with a state.
 struct Stream {
-    orders: watch::Receiver<Orders>,
-    told: Orders,
+    orders: watch::Receiver<Instructions>,
+    told: Instructions,
     stop: watch::Receiver<bool>,
 }
 
@@ -153,11 +153,11 @@ impl AgentFeed for Stream {
             if let (Some(until), None) = (orders.leave_by, self.told.leave_by) {
                 self.told.leave_by = orders.leave_by;
                 let grace_ms = u64::try_from(left(until).as_millis()).unwrap_or(u64::MAX);
-                return Some(told(AgentEvent::Drain(Drain { grace_ms })));
+                return Some(into_message(AgentEvent::Drain(Drain { grace_ms })));
             }
             if orders.snapshot > self.told.snapshot {
                 self.told.snapshot = orders.snapshot;
-                return Some(told(AgentEvent::Mesh { snapshot: orders.snapshot }));
+                return Some(into_message(AgentEvent::Mesh { snapshot: orders.snapshot }));
             }
             tokio::select! {
                 _ = self.stop.wait_for(|it| *it) => return None,
@@ -169,6 +169,6 @@ impl AgentFeed for Stream {
     }
 }
 
-fn told(event: AgentEvent) -> AgentMessage {
+fn into_message(event: AgentEvent) -> AgentMessage {
     AgentMessage { id: None, event }
 }

@@ -42,7 +42,7 @@ impl Credentials for Services {
             revoked_at: None,
         };
         let subject = (None, credential.name.to_string());
-        let order = self.noted(caller, Action::CredentialCreate, subject);
+        let order = self.with_audit(caller, Action::CredentialCreate, subject);
         order.create_credential(credential.clone()).await.map_err(failure)?;
         self.shown_one(credential).await
     }
@@ -50,14 +50,14 @@ impl Credentials for Services {
     async fn revoke(&self, caller: &Caller, id: CredentialId) -> Answer<CredentialView> {
         let now = self.store.now().await.map_err(failure)?;
         let refusal = Refusal::CredentialNotFound { what: id.to_string() };
-        let order = self.noted(caller, Action::CredentialRevoke, (None, id.to_string()));
+        let order = self.with_audit(caller, Action::CredentialRevoke, (None, id.to_string()));
         order.revoke_credential(id, now).await.map_err(missing(refusal))?;
         Credentials::get(self, &Ref::Id(id)).await
     }
 
     async fn delete(&self, caller: &Caller, id: CredentialId) -> Answer<()> {
         let refusal = Refusal::CredentialNotFound { what: id.to_string() };
-        let order = self.noted(caller, Action::CredentialDelete, (None, id.to_string()));
+        let order = self.with_audit(caller, Action::CredentialDelete, (None, id.to_string()));
         order.delete_credential(id).await.map_err(missing(refusal))
     }
 
@@ -84,7 +84,7 @@ impl Credentials for Services {
         let by = caller.name.to_string();
         let assignment = Assignment::request(project.id, credential.id, &by);
         let subject = (Some(project.id), credential.name.to_string());
-        let order = self.noted(caller, Action::AssignmentRequest, subject);
+        let order = self.with_audit(caller, Action::AssignmentRequest, subject);
         order.assign(assignment.clone()).await.map_err(failure)?;
         self.assigned(assignment).await
     }
@@ -104,7 +104,7 @@ impl Credentials for Services {
             Verdict::Revoke => Action::AssignmentRevoke,
         };
         let subject = (Some(key.project), after.credential.to_string());
-        let order = self.noted(caller, action, subject);
+        let order = self.with_audit(caller, action, subject);
         order.decide_assignment(before, after.clone()).await.map_err(failure)?;
         self.assigned(after).await
     }
@@ -112,7 +112,7 @@ impl Credentials for Services {
     async fn unassign(&self, caller: &Caller, key: AssignmentKey) -> Answer<()> {
         let Assignment { project, credential, .. } = self.assignment(&key).await?;
         let subject = (Some(project), credential.to_string());
-        let order = self.noted(caller, Action::AssignmentRevoke, subject);
+        let order = self.with_audit(caller, Action::AssignmentRevoke, subject);
         match order.unassign(project, credential).await {
             // Another request removed it meanwhile.
             Ok(()) | Err(Error::NotFound { .. }) => Ok(()),

@@ -24,7 +24,7 @@ impl LabelLayers for Services {
     async fn write(&self, caller: &Caller, layer: Layer, labels: Labels) -> Answer<Labels> {
         check_count(&labels)?;
         let (project, subject) = self.known(layer).await?;
-        let order = self.noted(caller, Action::LabelWrite, (project, subject));
+        let order = self.with_audit(caller, Action::LabelWrite, (project, subject));
         order.write_labels(stored(layer), labels.clone()).await.map_err(failure)?;
         match layer {
             Layer::Installation => self.wake_reached(None).await?,
@@ -41,7 +41,7 @@ impl LabelLayers for Services {
     }
 
     async fn define(&self, caller: &Caller, it: Definition) -> Answer<Definition> {
-        let order = self.noted(caller, Action::LabelDefine, (None, it.key.to_string()));
+        let order = self.with_audit(caller, Action::LabelDefine, (None, it.key.to_string()));
         order.define_label(it.clone()).await.map_err(failure)?;
         self.wake_reached(None).await?;
         Ok(it)

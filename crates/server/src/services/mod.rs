@@ -99,7 +99,7 @@ impl Services {
     }
 
     /// The store for one write that is audited in the same transaction.
-    fn noted(
+    fn with_audit(
         &self,
         caller: &Caller,
         action: Action,

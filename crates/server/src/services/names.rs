@@ -56,7 +56,7 @@ impl Services {
             Ref::Id(id) => known.id == *id,
             Ref::Name(name) => known.name == *name,
         });
-        found.ok_or_else(|| Refusal::BlueprintNotFound { what: told(it) }.into())
+        found.ok_or_else(|| Refusal::BlueprintNotFound { what: display_name(it) }.into())
     }
 
     /// A published version; the newest one if none is named.
@@ -102,7 +102,7 @@ impl Services {
             Ref::Id(id) => known.id == *id,
             Ref::Name(name) => known.name == *name,
         });
-        found.ok_or_else(|| Refusal::CloudNotFound { what: told(it) }.into())
+        found.ok_or_else(|| Refusal::CloudNotFound { what: display_name(it) }.into())
     }
 
     /// A credential; refused if it does not exist.
@@ -112,7 +112,7 @@ impl Services {
             Ref::Id(id) => known.id == *id,
             Ref::Name(name) => known.name == *name,
         });
-        found.ok_or_else(|| Refusal::CredentialNotFound { what: told(it) }.into())
+        found.ok_or_else(|| Refusal::CredentialNotFound { what: display_name(it) }.into())
     }
 }
 
@@ -145,7 +145,7 @@ pub(super) fn not_found(thing: Thing, what: &str) -> Failure {
     Border::NotFound { thing, what: shortened(what) }.into()
 }
 
-fn told<Id: std::fmt::Display>(it: &Ref<Id, Slug>) -> String {
+fn display_name<Id: std::fmt::Display>(it: &Ref<Id, Slug>) -> String {
     match it {
         Ref::Id(id) => id.to_string(),
         Ref::Name(name) => name.to_string(),

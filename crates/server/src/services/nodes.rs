@@ -51,7 +51,7 @@ impl Nodes for Services {
         let forced = peer.force(&caller.name.to_string(), now);
         if forced != peer && !peer.is_gone() {
             let project = peer.registration.project;
-            let order = self.noted(caller, Action::PeerForce, (Some(project), id.to_string()));
+            let order = self.with_audit(caller, Action::PeerForce, (Some(project), id.to_string()));
             match order.move_peer(peer, forced).await {
                 // Its stage changed meanwhile: retry with the current one.
                 Err(Error::Conflict) => return self.force(caller, id).await,

@@ -12,7 +12,7 @@ use usher_domain::broker::event::Outcome;
 use usher_domain::broker::refusal::Refusal;
 use usher_domain::broker::world::OwnObject;
 use usher_domain::object::id::{ProviderConfigId, ResourceId};
-use usher_kernel::{NameLedger, Standing, Timestamp};
+use usher_kernel::{NameLedger, NameState, Timestamp};
 use usher_store::{Command, Error};
 use uuid::Uuid;
 
@@ -55,8 +55,8 @@ impl Orphans for Services {
             return Err(not_found(Thing::World, world));
         }
         self.guards().forget(world);
-        let order = self.noted(caller, Action::RailOpen, (None, world.to_owned()));
-        order.set_rail(world.to_owned(), false).await.map_err(failure)?;
+        let order = self.with_audit(caller, Action::GuardReset, (None, world.to_owned()));
+        order.set_guard(world.to_owned(), false).await.map_err(failure)?;
         let state = self.store.world(world).await.map_err(failure)?;
         self.guard(world, state.and_then(|it| it.tripped_at)).await
     }
@@ -132,13 +132,13 @@ fn orphan(world: &str, object: OwnObject, known: Option<&Known>) -> Option<Orpha
                 .name_ledger
                 .rows()
                 .iter()
-                .any(|row| row.standing == Standing::Intended && row.name.name == object.name);
-            match own.next_back().map(|row| row.standing) {
-                Some(Standing::Seen) => return None,
-                Some(Standing::Intended) | None if intended => return None,
-                Some(Standing::Abandoned) => ("it was abandoned", known.resource, known.abandoned),
-                Some(Standing::Gone) => ("it is recorded as gone", known.resource, false),
-                Some(Standing::Intended | Standing::Foreign) | None => {
+                .any(|row| row.state == NameState::Intended && row.name.name == object.name);
+            match own.next_back().map(|row| row.state) {
+                Some(NameState::Seen) => return None,
+                Some(NameState::Intended) | None if intended => return None,
+                Some(NameState::Abandoned) => ("it was abandoned", known.resource, known.abandoned),
+                Some(NameState::Gone) => ("it is recorded as gone", known.resource, false),
+                Some(NameState::Intended | NameState::Foreign) | None => {
                     ("its owner has no ledger row for it", known.resource, known.abandoned)
                 }
             }

@@ -8,7 +8,7 @@ use usher_domain::broker::phase::Phase;
 use usher_domain::broker::world::{Explanation, WaitingObject};
 use usher_domain::object::id::ResourceId;
 use usher_domain::peers::{Liveness, Stage};
-use usher_kernel::{Record, Standing, Timestamp};
+use usher_kernel::{NameState, Record, Timestamp};
 use usher_store::{Error, PeerStatus, ResourceContext, WorkItem};
 
 use super::runbook::{self, Live};
@@ -68,7 +68,7 @@ impl Services {
         let mut blockers = Vec::new();
         if let Some(at) = beside.world.as_ref().and_then(|it| it.tripped_at) {
             blockers.push(Blocker {
-                kind: "rail".to_owned(),
+                kind: "guard".to_owned(),
                 name: resource.pinned().world.clone(),
                 since: Some(at),
                 text: "the mass-deletion guard tripped, so absence is not believed".to_owned(),
@@ -126,7 +126,7 @@ fn waiting(object: &WaitingObject) -> Blocker {
 fn standing(record: &Record<Resource>) -> Vec<Blocker> {
     let outside = |kind: &str| kind != KIND_PEER && kind != KIND_TOKEN;
     let rows = record.name_ledger.rows().iter().filter(|row| outside(&row.name.kind));
-    let rows = rows.filter(|row| row.standing == Standing::Seen);
+    let rows = rows.filter(|row| row.state == NameState::Seen);
     let blocker = |row: &usher_kernel::Row| Blocker {
         kind: row.name.kind.clone(),
         name: row.name.name.clone(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use usher_domain::audit::{Action, Entry};
-use usher_domain::object::authority::{Authority, Pin, Rail, WorldRecord};
+use usher_domain::object::authority::{Authority, MassDeletionGuard, Pin, WorldRecord};
 use usher_domain::object::id::{AuditId, ResourceId};
 use usher_kernel::{Timestamp, Uid};
 use usher_server::guard::{Config, Guards};
@@ -21,7 +21,10 @@ fn pin(identity: &str, revision: u64) -> Pin {
 
 fn guards(env: &TestEnv) -> (Guards, Arc<Tally>) {
     let tally = Arc::new(Tally::default());
-    let config = Config { rail: Rail { count: 2, percent: 20 }, window: Duration::from_mins(1) };
+    let config = Config {
+        guard: MassDeletionGuard { count: 2, percent: 20 },
+        window: Duration::from_mins(1),
+    };
     let records = Arc::new(SqlWorldRecords(Arc::clone(&env.store)));
     (Guards::new(records, config, Arc::clone(&tally)), tally)
 }
@@ -48,7 +51,7 @@ fn order(env: &TestEnv) -> WithAudit<'_> {
         id: AuditId::from_uuid(Uuid::now_v7()),
         at: Timestamp::from_millis(1),
         actor: "ann".to_owned(),
-        action: Action::RailOpen,
+        action: Action::GuardReset,
         project: None,
         subject: "local".to_owned(),
         detail: serde_json::Map::new(),
@@ -106,7 +109,7 @@ async fn a_mass_deletion_trips_the_guard_until_it_is_reset() {
     let (other, _) = guards(&env);
     assert!(vanish(&env, &other, 4, now).await, "the guard is tripped in other processes as well");
     it.forget("local");
-    assert!(order(&env).set_rail("local".to_owned(), false).await.unwrap());
+    assert!(order(&env).set_guard("local".to_owned(), false).await.unwrap());
     assert_eq!(recorded(&env).await.unwrap().tripped_at, None);
     assert!(!vanish(&env, &it, 3, now).await, "a confirmed deletion does not trip it again");
     let noted = env.store.audit(None, 10).await.unwrap();

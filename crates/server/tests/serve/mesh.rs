@@ -11,7 +11,7 @@ use usher_domain::object::name;
 use usher_domain::peers::{DrainStep, Heartbeat, Liveness, Peer};
 use usher_domain::tokens::{Lifetime, Outcome, Request};
 use usher_kernel::Generation;
-use usher_server::mesh::{Figures, Mesh};
+use usher_server::mesh::{Mesh, MeshConfig};
 use usher_store::PeerStatus;
 use uuid::Uuid;
 
@@ -37,8 +37,8 @@ async fn node(env: &TestEnv, name: &str) -> PeerStatus {
 
 fn mesh(interval: Duration) -> Arc<Mesh> {
     let heartbeat = Heartbeat { interval, missed_max: 3 };
-    let figures = Figures { heartbeat, ..Figures::default() };
-    Arc::new(Mesh::new(figures, Arc::default()))
+    let config = MeshConfig { heartbeat, ..MeshConfig::default() };
+    Arc::new(Mesh::new(config, Arc::default()))
 }
 
 /// Red by: a node that counts as lost because the server restarted.

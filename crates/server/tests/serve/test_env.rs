@@ -6,7 +6,7 @@ use usher_domain::broker::accept::{Minted, Provision, provision};
 use usher_domain::object::id::{ProviderConfigId, ResourceId, TenancyId};
 use usher_domain::tokens::ServerKey;
 use usher_server::seed;
-use usher_store::migrate::Way;
+use usher_store::migrate::Direction;
 use usher_store::{Acceptance, Place, Settings, Store, WorkItem};
 use uuid::Uuid;
 
@@ -27,7 +27,7 @@ impl TestEnv {
     pub(crate) async fn with(settings: Settings) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let place = Place::Sqlite(dir.path().join("usher.db"));
-        Store::migrate(&place, Way::Up).await.unwrap();
+        Store::migrate(&place, Direction::Up).await.unwrap();
         let store = Arc::new(Store::open(&place, settings).await.unwrap());
         seed::seed(&store, "local").await.unwrap();
         Self { store, _dir: dir }

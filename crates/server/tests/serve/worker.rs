@@ -12,7 +12,7 @@ use usher_domain::object::name;
 use usher_domain::tokens::{Outcome, Request};
 use usher_kernel::{Generation, Trouble, Wake};
 use usher_server::tally::{Count, Tally};
-use usher_server::worker::{Figures, Steps, Worker};
+use usher_server::worker::{Steps, Worker, WorkerConfig};
 use usher_store::{Error, Held, Leased, QueueStatus, Release, Store, WorkItem};
 use uuid::Uuid;
 
@@ -68,11 +68,11 @@ struct Running {
     task: tokio::task::JoinHandle<()>,
 }
 
-fn run(env: &TestEnv, figures: Figures) -> Running {
+fn run(env: &TestEnv, config: WorkerConfig) -> Running {
     let steps = Arc::new(Acting { store: Arc::clone(&env.store), done: Mutex::default() });
     let tally = Arc::new(Tally::default());
     let (stop, stopped) = watch::channel(false);
-    let worker = Worker::new(Arc::clone(&env.store), steps.clone(), figures, Arc::clone(&tally));
+    let worker = Worker::new(Arc::clone(&env.store), steps.clone(), config, Arc::clone(&tally));
     let task = tokio::spawn(worker.run(stopped));
     Running { steps, tally, stop, task }
 }
@@ -121,8 +121,8 @@ async fn pass_deadline() {
 }
 
 /// A deadline that no step reaches by accident, however slow the machine is.
-fn figures() -> Figures {
-    Figures { step_deadline: STEP_DEADLINE, ..Figures::default() }
+fn config() -> WorkerConfig {
+    WorkerConfig { step_deadline: STEP_DEADLINE, ..WorkerConfig::default() }
 }
 
 /// Red by: steps that share a task.
@@ -134,7 +134,7 @@ async fn an_item_that_panics_hangs_or_is_refused_blocks_no_other() {
     let hangs = env.declare("hangs").await;
     let refuses = env.declare("refuses").await;
     let well = env.declare("well").await;
-    let running = run(&env, figures());
+    let running = run(&env, config());
     running
         .until("all were stepped", |it| {
             ["panics", "hangs", "refuses", "well"].iter().all(|name| it.done(name) > 0)
@@ -161,7 +161,7 @@ async fn an_item_that_panics_hangs_or_is_refused_blocks_no_other() {
 #[tokio::test]
 async fn an_item_written_by_this_process_is_reconciled_at_once() {
     let env = TestEnv::new().await;
-    let slow = Figures { due_query: Duration::from_mins(1), ..figures() };
+    let slow = WorkerConfig { due_query: Duration::from_mins(1), ..config() };
     let running = run(&env, slow);
     sleep(Duration::from_millis(50)).await;
     let id = env.declare("well").await;
@@ -178,7 +178,7 @@ async fn an_item_written_by_this_process_is_reconciled_at_once() {
 async fn an_item_with_more_to_do_is_stepped_again_under_its_lease() {
     let env = TestEnv::new().await;
     let id = env.declare("goes-on").await;
-    let running = run(&env, figures());
+    let running = run(&env, config());
     running.until("it was stepped three times", |it| it.done("goes-on") == 3).await;
     running.stop().await;
     let entry = env.entry(id).await.entry;
@@ -191,7 +191,7 @@ async fn an_item_with_more_to_do_is_stepped_again_under_its_lease() {
 async fn a_stopped_worker_releases_every_lease() {
     let env = TestEnv::new().await;
     let id = env.declare("hangs").await;
-    let running = run(&env, figures());
+    let running = run(&env, config());
     running.until("it hangs", |it| it.done("hangs") > 0).await;
     assert!(env.entry(id).await.entry.lease_until.is_some());
     running.stop.send_replace(true);
@@ -210,7 +210,7 @@ async fn no_more_steps_run_at_a_time_than_steps_max() {
     for number in 0..10 {
         env.declare(&format!("well-{number}")).await;
     }
-    let running = run(&env, Figures { steps_max: 1, ..figures() });
+    let running = run(&env, WorkerConfig { steps_max: 1, ..config() });
     running
         .until("all were stepped", |it| {
             (0..10).all(|number| it.done(&format!("well-{number}")) == 1)
@@ -237,7 +237,7 @@ fn request(project: ProjectId) -> Request {
 async fn refused_calls_do_not_block_the_worker() {
     let env = TestEnv::new().await;
     let pause = Duration::from_millis(5);
-    let running = run(&env, Figures { steps_max: 1, due_query: pause, ..figures() });
+    let running = run(&env, WorkerConfig { steps_max: 1, due_query: pause, ..config() });
     let known = env.declare("known").await;
     running.until("it is stepped", |it| it.done("known") > 0).await;
     let project = env.store.resource(known).await.unwrap().state.fields().project;

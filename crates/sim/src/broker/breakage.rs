@@ -13,7 +13,7 @@ use usher_domain::broker::reconciler::Broker;
 use usher_domain::broker::side_writes::SideWrites;
 use usher_domain::broker::snapshot::{ComposedState, Guard, Snapshot};
 use usher_domain::object::authority::Authority;
-use usher_kernel::{Answer, Decision, Generation, Record, Standing, Timestamp, Visibility};
+use usher_kernel::{Answer, Decision, Generation, NameState, Record, Timestamp, Visibility};
 
 use crate::broker::outside::Kind;
 use crate::sim_world::QueueBend;
@@ -79,7 +79,7 @@ words! {
         /// A lease is given while another one runs.
         DoubleLease = "double-lease",
         /// Too much that vanished at once is believed.
-        IgnoreRail = "ignore-rail",
+        IgnoreMassDeletionGuard = "ignore-mass-deletion-guard",
         /// Another's guard is not honoured.
         IgnoreGuard = "ignore-guard",
         /// A token is issued to a resource that is leaving.
@@ -131,8 +131,8 @@ impl Breakage {
         if self == Self::TrustRebuilt {
             snapshot.authority = Authority::Pinned;
         }
-        if self == Self::IgnoreRail {
-            snapshot.rail_tripped = false;
+        if self == Self::IgnoreMassDeletionGuard {
+            snapshot.guard_tripped = false;
         }
         if self == Self::KindRemovedIsGone {
             let removed = snapshot
@@ -144,7 +144,7 @@ impl Breakage {
             }
         }
         let guard = snapshot.protection;
-        if self == Self::IgnoreGuard && guard == Ok(Guard::Somebody)
+        if self == Self::IgnoreGuard && guard == Ok(Guard::Another)
             || self == Self::KeepGuard && guard == Ok(Guard::Ours)
         {
             snapshot.protection = Ok(Guard::None);
@@ -231,7 +231,7 @@ impl Breakage {
         if self == Self::ForgetNames && generation > Generation::FIRST {
             let own = [Kind::Anchor.text(), Kind::Xr.text(), KIND_TOKEN.to_owned()];
             decision.rows.retain(|row| {
-                row.standing != Standing::Intended
+                row.state != NameState::Intended
                     || row.name.generation != generation
                     || !own.contains(&row.name.kind)
             });
@@ -247,8 +247,8 @@ impl Breakage {
 
     /// Around the Ledger: bends what goes with a write.
     pub fn bend_side_writes(self, side_writes: &mut SideWrites) {
-        side_writes.bury &= self != Self::DropTombstone;
-        side_writes.part_provider_config &= self != Self::ConfigNeverCounted;
+        side_writes.create_tombstone &= self != Self::DropTombstone;
+        side_writes.release_provider_config &= self != Self::ConfigNeverCounted;
     }
 
     /// Around the Ledger: bends the row that is written.

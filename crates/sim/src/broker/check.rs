@@ -68,7 +68,7 @@ words! {
         ComposedRecorded = "composed-recorded",
         /// No generation is given up while too much vanished at once.
         // Requirement: O-7
-        RailHolds = "rail-holds",
+        GuardHolds = "mass-deletion-guard-holds",
         /// An apply onto a seen object never creates one.
         // Requirement: B-22
         ApplyNeverCreates = "apply-never-creates",
@@ -126,13 +126,13 @@ impl State {
         }
     }
 
-    /// No generation is given up behind the rail, nor while the one object that ever stood under
+    /// No generation is given up while the guard holds, nor while the one object that ever stood under
     /// its XR's name stands and its deletion was not requested.
     pub(crate) fn check_given_up(
         &mut self,
         index: usize,
         before: &Record<Resource>,
-        behind_rail: bool,
+        behind_guard: bool,
     ) {
         let next = &self.store.resources[index].record.state;
         if next.generation_state() != GenerationState::Leaving
@@ -140,9 +140,9 @@ impl State {
         {
             return;
         }
-        if behind_rail {
-            let what = format!("resource {index} gave its generation up behind the rail");
-            self.wrong(Checker::RailHolds, what);
+        if behind_guard {
+            let what = format!("resource {index} gave its generation up while the guard holds");
+            self.wrong(Checker::GuardHolds, what);
         }
         let name = before.state.xr_name(before.state.generation());
         let mut uids = before.name_ledger.rows().iter().filter(|it| it.name == name);
@@ -150,7 +150,7 @@ impl State {
         let object = only.and_then(|it| self.outside.by_uid(number(&it)));
         if object.is_some_and(|it| !it.leaving) {
             let what = format!("resource {index} gave its generation up although its XR stands");
-            self.wrong(Checker::RailHolds, what);
+            self.wrong(Checker::GuardHolds, what);
         }
     }
 
@@ -179,8 +179,8 @@ impl State {
 
     fn check_deleted(&mut self, index: usize, observed_at: Tick) {
         let row = &self.store.resources[index];
-        let open = row.record.name_ledger.rows().iter().find(|it| !it.standing.is_settled());
-        let open = open.map(|it| format!("{} {}", it.standing.as_str(), it.name.name));
+        let open = row.record.name_ledger.rows().iter().find(|it| !it.state.is_settled());
+        let open = open.map(|it| format!("{} {}", it.state.as_str(), it.name.name));
         let maker = Some(Sender::Resource(index));
         let mut alive = self.outside.objects.iter();
         let alive = alive.find(|it| it.created < observed_at && it.made_by == maker);
@@ -232,7 +232,7 @@ impl State {
                 self.wrong(Checker::OneEventPerCrossing, what);
             }
             for event_type in [EventType::Requested, EventType::Deleting, EventType::Deleted] {
-                if self.store.told(index, event_type) > 1 {
+                if self.store.event_count(index, event_type) > 1 {
                     let what = format!("resource {index} told {event_type} twice");
                     self.wrong(Checker::OneEventPerCrossing, what);
                 }
@@ -246,7 +246,7 @@ impl State {
                 self.wrong(Checker::Sticky, what);
             }
             let phase = self.store.resources[index].record.state.phase();
-            let deleted = self.store.told(index, EventType::Deleted);
+            let deleted = self.store.event_count(index, EventType::Deleted);
             if (phase == Phase::Deleted) != (deleted == 1) {
                 let what = format!("resource {index} is {phase} with {deleted} such events");
                 self.wrong(Checker::OneEventPerCrossing, what);

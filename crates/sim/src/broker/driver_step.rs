@@ -35,14 +35,14 @@ pub struct Notes {
     next_number: u64,
     /// When it last looked at the world.
     observed_at: Cell<Tick>,
-    /// Whether the rail had tripped by then.
-    behind_rail: Cell<bool>,
+    /// Whether the mass-deletion guard had tripped by then.
+    behind_guard: Cell<bool>,
 }
 
 impl Notes {
     /// The notes of a driver that has just claimed.
     pub const fn new(next_number: u64, tick: Tick) -> Self {
-        Self { next_number, observed_at: Cell::new(tick), behind_rail: Cell::new(false) }
+        Self { next_number, observed_at: Cell::new(tick), behind_guard: Cell::new(false) }
     }
 }
 
@@ -81,7 +81,7 @@ impl BrokerStep<'_> {
     fn observed(&self, record: &Record<Resource>) -> Observed {
         let mut state = self.state.borrow_mut();
         self.notes.observed_at.set(state.base.tick);
-        self.notes.behind_rail.set(state.store.rail_tripped);
+        self.notes.behind_guard.set(state.store.guard_tripped);
         let breakage = state.breakage;
         let barrier = breakage != Some(Breakage::TrustLagging);
         let mut snapshot = state.snapshot(self.index(), record, barrier);
@@ -126,7 +126,7 @@ impl BrokerStep<'_> {
             return written;
         }
         self.returned.set(turn.1.is_some() && written.is_ok());
-        state.check_given_up(index, &before, self.notes.behind_rail.get());
+        state.check_given_up(index, &before, self.notes.behind_guard.get());
         let before = Crossing::from(&before.state);
         state.check_told(index, before);
         state.check_commit(index, before, self.notes.observed_at.get());

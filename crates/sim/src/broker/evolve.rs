@@ -83,7 +83,7 @@ impl State {
         let composite = xr.xr.as_ref();
         let flapped = composite.is_some_and(|it| it.flaps_until == tick);
         let failed = composite.is_some_and(|it| it.fails_at == Some(tick));
-        let freed = composite.is_some_and(|it| it.guard == Guard::Somebody)
+        let freed = composite.is_some_and(|it| it.guard == Guard::Another)
             && (self.base.rng.per_mille(8) || !self.in_fault_phase());
         if failed {
             self.met(Fault::Hopeless);

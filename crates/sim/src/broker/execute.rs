@@ -208,7 +208,7 @@ impl State {
         let hopeless = self.happens(Fault::Hopeless, 200);
         let guarded = self.injects(Fault::Guarded, 400);
         let guard = if guarded {
-            Guard::Somebody
+            Guard::Another
         } else if wishes.guard_ours {
             Guard::Ours
         } else {
@@ -277,7 +277,7 @@ impl State {
         let Some(found) = self.outside.find(Kind::Xr, &xr.name) else {
             return;
         };
-        let guarded = found.xr.as_ref().is_some_and(|it| it.guard == Guard::Somebody);
+        let guarded = found.xr.as_ref().is_some_and(|it| it.guard == Guard::Another);
         if found.uid == number(expected) && guarded {
             self.wrong(Checker::GuardHonoured, format!("{} was asked to go in use", xr.name));
         }

@@ -1,8 +1,8 @@
 //! Everything that breaks by itself or is broken by another client, and the calm afterwards.
 
 use usher_domain::broker::phase::Phase;
-use usher_domain::object::authority::Rail;
-use usher_kernel::{Generation, Standing};
+use usher_domain::object::authority::MassDeletionGuard;
+use usher_kernel::{Generation, NameState};
 
 use crate::broker::execute::Sender;
 use crate::broker::fault::Fault;
@@ -118,7 +118,7 @@ impl State {
         name_ledger
             .rows()
             .iter()
-            .any(|row| row.standing == Standing::Seen && row.uid.as_ref() == Some(&uid))
+            .any(|row| row.state == NameState::Seen && row.uid.as_ref() == Some(&uid))
     }
 
     /// The watch goes by labels: it tells that they are gone, and nothing more after that.
@@ -187,7 +187,7 @@ impl State {
         }
     }
 
-    /// Everything in the world vanishes at once; the rail notices.
+    /// Everything in the world vanishes at once; the mass-deletion guard notices.
     fn vanish(&mut self) {
         let standing = self.standing_xrs();
         if standing.len() > 1 && self.injects(Fault::MassVanish, 12) {
@@ -203,7 +203,7 @@ impl State {
         xrs.filter(|it| it.made_by.is_some() && !it.leaving).map(|it| it.uid).collect()
     }
 
-    /// Every read shows an empty world for a while, if that trips the rail: fewer disappearances
+    /// Every read shows an empty world for a while, if that trips the mass-deletion guard: fewer disappearances
     /// than it counts are believed by design.
     fn hide(&mut self) {
         let standing = self.standing_xrs();
@@ -230,22 +230,22 @@ impl State {
 
     /// Whether so many disappearances of now trip the guard, together with those of late.
     fn trips(&self, more: usize) -> bool {
-        let rail = Rail { count: 1, percent: 20 };
+        let guard = MassDeletionGuard { count: 1, percent: 20 };
         let late = self.vanished.iter().filter(|at| self.base.tick - **at < 30).count();
         let present = self.outside.objects.iter().filter(|it| it.kind == Kind::Xr).count();
         let count = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
-        rail.trips(count(late + more), count(present))
+        guard.trips(count(late + more), count(present))
     }
 
-    /// The rail counts what vanishes although its deletion was not requested.
+    /// The mass-deletion guard counts what vanishes although its deletion was not requested.
     fn note_vanishing(&mut self, uid: u64) {
         if !self.is_unasked(uid) {
             return;
         }
         self.vanished.push(self.base.tick);
         if self.trips(0) {
-            self.store.rail_tripped = true;
-            self.say(|_| "the rail trips".to_owned());
+            self.store.guard_tripped = true;
+            self.say(|_| "the mass-deletion guard trips".to_owned());
         }
     }
 
@@ -254,7 +254,7 @@ impl State {
         let now = self.now();
         let tick = self.base.tick;
         // Resetting the guard reconciles that world; nothing else wakes its lives.
-        if std::mem::take(&mut self.store.rail_tripped) {
+        if std::mem::take(&mut self.store.guard_tripped) {
             self.store.wake_all(now);
         }
         self.outside.rebuilt_until = -1;

@@ -21,7 +21,7 @@ use usher_kernel::{Generation, Record, Timestamp, Trouble};
 use crate::broker::state::{empty_store, ids};
 use crate::broker::store::{self, Store, Write};
 use crate::clock::{PACE, timestamp};
-use crate::contract::port::{No, Port, TestIds, Told};
+use crate::contract::port::{No, Port, ReadEvents, TestIds};
 
 /// The store of the simulation, with a clock.
 #[derive(Debug)]
@@ -256,10 +256,10 @@ impl Port for Memory {
         Ok(mine.map(|it| it.peer.clone()).collect())
     }
 
-    fn events(&mut self, after: Option<&str>, count: u32) -> Result<Vec<Told>, No> {
+    fn events(&mut self, after: Option<&str>, count: u32) -> Result<Vec<ReadEvents>, No> {
         let after = after.map_or(Ok(0), str::parse).unwrap_or(u64::MAX);
         let rows = self.store.events.iter().filter(|it| it.number > after);
-        let told = |row: &store::EventRow| Told {
+        let told = |row: &store::EventRow| ReadEvents {
             place: row.number.to_string(),
             resource: self.store.resources[row.resource].record.state.id(),
             version: row.version,

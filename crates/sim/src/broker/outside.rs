@@ -120,7 +120,7 @@ pub enum Guard {
     /// We.
     Ours,
     /// Another client.
-    Somebody,
+    Another,
 }
 
 /// A machine's agent.

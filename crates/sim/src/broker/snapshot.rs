@@ -77,7 +77,7 @@ impl State {
         let guard = xr.and_then(|it| it.xr.as_ref()).map_or(Guard::None, |it| match it.guard {
             outside::Guard::None => Guard::None,
             outside::Guard::Ours => Guard::Ours,
-            outside::Guard::Somebody => Guard::Somebody,
+            outside::Guard::Another => Guard::Another,
         });
         let composed = self.composed(&page, record, xr);
         let xr = xr.map(|it| self.xr_object(it));
@@ -87,7 +87,7 @@ impl State {
             by: "cluster".to_owned(),
             at: self.now(),
             authority: page.authority,
-            rail_tripped: self.store.rail_tripped,
+            guard_tripped: self.store.guard_tripped,
             namespace_ready: self.reading(ready),
             anchors: self.reading(anchors),
             config_ready: self.store.config.record.state.is_ready(),
@@ -140,7 +140,7 @@ impl State {
                 looks.push((kind, part_name(kind, name, generation), true));
             }
         }
-        for row in record.name_ledger.rows().iter().filter(|row| !row.standing.is_settled()) {
+        for row in record.name_ledger.rows().iter().filter(|row| !row.state.is_settled()) {
             if let Some(kind) = part_kind(&row.name.kind) {
                 looks.push((kind, row.name.clone(), false));
             }
@@ -219,7 +219,7 @@ impl State {
             by: "cluster".to_owned(),
             at: self.now(),
             authority: page.authority,
-            rail_tripped: self.store.rail_tripped,
+            guard_tripped: self.store.guard_tripped,
             namespace_ready: self.reading(ready),
             anchors: self.reading(anchors),
             config: self.reading(written),

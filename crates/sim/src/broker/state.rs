@@ -56,7 +56,7 @@ pub struct State {
     pub watch_down_until: Tick,
     /// A reader of the event log.
     pub reader: Reader,
-    /// The unasked disappearances that the rail counts.
+    /// The unasked disappearances that the mass-deletion guard counts.
     pub vanished: Vec<Tick>,
 }
 
@@ -297,7 +297,7 @@ pub fn empty_store() -> Store {
         snapshot: 0,
         events: vec![],
         pin: Pin { identity: Uid::new("cluster"), revision: 0 },
-        rail_tripped: false,
+        guard_tripped: false,
     }
 }
 

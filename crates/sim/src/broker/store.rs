@@ -111,7 +111,7 @@ pub struct Store {
     /// What is pinned of the cluster.
     pub pin: Pin,
     /// Whether too much vanished at once, until a person looks.
-    pub rail_tripped: bool,
+    pub guard_tripped: bool,
 }
 
 impl Store {
@@ -370,12 +370,12 @@ impl Store {
             }
             self.events.push(row);
         }
-        self.follow(index, side_writes, now);
+        self.apply_side_writes(index, side_writes, now);
         Ok(())
     }
 
     /// What goes with a write, in its transaction.
-    fn follow(&mut self, index: usize, side_writes: SideWrites, now: Timestamp) {
+    fn apply_side_writes(&mut self, index: usize, side_writes: SideWrites, now: Timestamp) {
         let current = self.resources[index].record.state.generation();
         let mine = self.tokens.values().filter(|it| it.resource == index);
         let tokens: Vec<Token> = mine.map(|it| it.token.clone()).collect();
@@ -386,7 +386,7 @@ impl Store {
         for token in change.apply(&tokens, now) {
             self.tokens.insert(token.id, TokenRow { resource: index, token });
         }
-        if side_writes.part_provider_config {
+        if side_writes.release_provider_config {
             let config = &mut self.config;
             let heard_until = config.entry.heard_until();
             let outstanding = Outstanding { heard_until, request_bound: millis(REQUEST_BOUND) };
@@ -397,7 +397,7 @@ impl Store {
             config.record.state = parted;
             config.record.version = config.record.version.next();
         }
-        if side_writes.bury {
+        if side_writes.create_tombstone {
             self.resources[index].tombstone.get_or_insert_with(|| Entry::new(now));
         }
     }
@@ -408,7 +408,7 @@ impl Store {
     }
 
     /// The events of one resource, of one type.
-    pub fn told(&self, index: usize, event_type: EventType) -> usize {
+    pub fn event_count(&self, index: usize, event_type: EventType) -> usize {
         self.events
             .iter()
             .filter(|it| it.resource == index && it.event.event_type() == event_type)

@@ -22,7 +22,7 @@ use crate::direct::people::parent_name;
 use crate::direct::state::{NAMESPACE, Wanted};
 use crate::rng::Rng;
 use crate::sim_world::SimWorld as _;
-use crate::usage::admission::Asked;
+use crate::usage::admission::DeletionRequest;
 use crate::usage::outside::{GROUP, USAGES, key, object};
 use crate::words::words;
 use crate::{broker, direct, fleet, usage};
@@ -175,7 +175,7 @@ impl Ties {
             if worlds.breakage == Some(Breakage::BypassAdmission) {
                 worlds.usage.borrow_mut().begin_departure(tie.place, Propagation::Background);
             } else if self.rng.percent(30) {
-                let asked = Asked {
+                let asked = DeletionRequest {
                     requester: COLLECTOR,
                     propagation: Propagation::Background,
                     dry_run: false,
@@ -211,8 +211,8 @@ impl Ties {
                 tie.left |= tie.work_item.is_gone(worlds, tie.part);
                 if tie.left || worlds.breakage == Some(Breakage::DropFinalizers) {
                     let mut usage = worlds.usage.borrow_mut();
-                    if usage.outside.by_uid(tie.place).is_some_and(|it| it.linger > 0) {
-                        usage.write(tie.place, |it| it.linger = 0);
+                    if usage.outside.by_uid(tie.place).is_some_and(|it| it.hold_lease > 0) {
+                        usage.write(tie.place, |it| it.hold_lease = 0);
                     }
                 }
             }
@@ -314,7 +314,7 @@ fn raise(worlds: &Worlds, part: &Part, tick: Tick) -> Option<(u64, Behind)> {
     let mut usage = worlds.usage.borrow_mut();
     let held = |kind, name: &str| {
         let mut held = object(key(kind, name), "", tick);
-        held.linger = HELD;
+        held.hold_lease = HELD;
         held
     };
     match part.kind {

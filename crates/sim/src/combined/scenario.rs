@@ -143,7 +143,7 @@ fn first_wrong(worlds: &Worlds) -> Option<Wrong> {
 
 fn verdict(worlds: &Worlds) -> Verdict {
     let (names, coverage) = (Names::of_several(), Coverage::default());
-    let mut told = Told { names, coverage, story: vec![] };
+    let mut told = ReadEvents { names, coverage, story: vec![] };
     told.add(&*worlds.broker.borrow());
     told.add(&*worlds.usage.borrow());
     told.add(&*worlds.direct.borrow());
@@ -157,13 +157,13 @@ fn verdict(worlds: &Worlds) -> Verdict {
 }
 
 /// What the worlds tell of one life.
-struct Told {
+struct ReadEvents {
     names: Names,
     coverage: Coverage,
     story: Vec<(Tick, String)>,
 }
 
-impl Told {
+impl ReadEvents {
     fn add<R: SimWorld>(&mut self, state: &R) {
         self.coverage.beside(&self.names, &state.base().coverage);
         self.names.beside::<R>(&[]);

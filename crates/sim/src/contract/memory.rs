@@ -199,7 +199,7 @@ impl Memory {
             let run_seed = inner.tokens.values_mut().filter(|it| **it == TokenState::Redeemable);
             run_seed.for_each(|it| *it = TokenState::Revoked);
         }
-        if side_writes.part_provider_config {
+        if side_writes.release_provider_config {
             let outstanding = Outstanding { heard_until: None, request_bound: Duration::ZERO };
             inner.config.state = inner.config.state.parted(&outstanding, now);
             inner.config.version = inner.config.version.next();

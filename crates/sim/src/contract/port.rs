@@ -66,7 +66,7 @@ pub struct TestIds {
 
 /// One row of the event log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct ReadEvents {
     /// Its place in the log, in the store's own words.
     pub place: String,
     /// About whom.
@@ -155,5 +155,5 @@ pub trait Port {
     fn peers(&mut self, resource: ResourceId) -> Result<Vec<Peer>, No>;
 
     /// Reads what was told after a place in the log, or from its beginning.
-    fn events(&mut self, after: Option<&str>, count: u32) -> Result<Vec<Told>, No>;
+    fn events(&mut self, after: Option<&str>, count: u32) -> Result<Vec<ReadEvents>, No>;
 }

@@ -12,7 +12,7 @@ use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config;
 use usher_domain::object::idempotency;
 use usher_domain::tokens;
-use usher_kernel::{Generation, Standing, Trouble, Version, Wake};
+use usher_kernel::{Generation, NameState, Trouble, Version, Wake};
 
 use super::port::{No, Port};
 use super::queue::{
@@ -149,7 +149,7 @@ fn a_commit_writes_state_names_and_event_with_one_version(port: &mut dyn Port) {
     let leased = claim(port, work_item(&made));
     let mut write = step(&leased, Phase::Ready, Some(Event::Ready));
     let row = resource(&leased).name_ledger.rows().first().expect("it has names").clone();
-    write.rows = vec![usher_kernel::Row { standing: Standing::Seen, ..row }];
+    write.rows = vec![usher_kernel::Row { state: NameState::Seen, ..row }];
     let (next, rows) = (write.next.clone(), write.rows.clone());
     port.commit(write).expect("the version holds");
     let record = port.resource(made.id()).expect("it is there");
@@ -166,7 +166,7 @@ fn a_commit_on_an_old_version_writes_nothing(port: &mut dyn Port) {
     let (before, entry) = (port.resource(made.id()), port.entry(work_item(&made)));
     let mut late = step(&leased, Phase::Ready, Some(Event::Ready));
     let row = resource(&leased).name_ledger.rows().first().expect("it has names").clone();
-    late.rows = vec![usher_kernel::Row { standing: Standing::Seen, ..row }];
+    late.rows = vec![usher_kernel::Row { state: NameState::Seen, ..row }];
     late.release = Some(give_back(&leased, Wake::Now));
     assert_eq!(port.commit(late), Err(No::Conflict));
     assert_eq!(port.resource(made.id()), before, "neither state nor names");
@@ -354,8 +354,8 @@ fn what_was_given_up_can_be_taken_back(port: &mut dyn Port) {
     let given_up = port.order(made.id(), abandon).expect("no node is registered");
     assert_eq!(given_up.fields().outcome, Some(Outcome::Abandoned));
     let record = port.resource(made.id()).expect("it is there");
-    let standings = record.name_ledger.rows().iter().map(|it| it.standing);
-    assert!(standings.clone().all(|it| it == Standing::Abandoned), "it is the record of orphans");
+    let standings = record.name_ledger.rows().iter().map(|it| it.state);
+    assert!(standings.clone().all(|it| it == NameState::Abandoned), "it is the record of orphans");
     assert_eq!(port.entry(WorkItem::Tombstone(made.id())), Ok(None), "nothing is watched");
     assert_eq!(port.config(config_id(&made)).expect("it is there").state.users, 0);
     port.order(made.id(), reap()).expect("it was given up");

@@ -20,7 +20,7 @@ use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config;
 use usher_domain::broker::reconciler::Broker;
 use usher_domain::broker::tombstone::Tombstone;
-use usher_kernel::{Answer, Generation, Record, Standing, Trouble, Uid, Visibility, World, step};
+use usher_kernel::{Answer, Generation, NameState, Record, Trouble, Uid, Visibility, World, step};
 
 pub use super::test_world::{Meddling, TestWorld};
 use super::test_world::{
@@ -228,7 +228,7 @@ pub async fn a_life_walks_in_and_out(world: &impl TestWorld) {
     assert_eq!(told(), [EventType::Ready, EventType::Deleting, EventType::Deleted]);
     let record = world.resource();
     assert_eq!(record.state.fields().outcome, Some(Outcome::Removed));
-    let open = record.name_ledger.rows().iter().find(|row| !row.standing.is_settled());
+    let open = record.name_ledger.rows().iter().find(|row| !row.state.is_settled());
     assert_eq!(open, None, "every name is settled");
     let parts = parts(world);
     assert!(!parts.is_empty(), "what it was composed of is on record");
@@ -281,6 +281,6 @@ async fn nothing_is_gone_in(world: &impl TestWorld, meddling: Meddling) {
 /// No name that was seen is told gone.
 fn assert_no_absence(record: &Record<Resource>, seen: &Observed) {
     let changed = record.name_ledger.absorb(&seen.sightings);
-    let gone = changed.iter().find(|row| row.standing == Standing::Gone);
+    let gone = changed.iter().find(|row| row.state == NameState::Gone);
     assert_eq!(gone, None, "a failed question is no absence");
 }

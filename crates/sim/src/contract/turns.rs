@@ -19,10 +19,10 @@ use usher_domain::broker::refusal::Refusal;
 use usher_domain::object::id::{PeerId, ProviderConfigId, ResourceId, TenancyId};
 use usher_domain::object::name;
 use usher_domain::tokens::Request;
-use usher_kernel::{Generation, Record, Row, Standing, Version, Wake};
+use usher_kernel::{Generation, NameState, Record, Row, Version, Wake};
 use uuid::Uuid;
 
-use super::port::{Port, Told};
+use super::port::{Port, ReadEvents};
 use crate::broker::mesh::server_key;
 
 /// The key that every agent brings.
@@ -158,7 +158,7 @@ pub(super) fn end(port: &mut dyn Port, id: ResourceId) {
     port.order(id, Command::Deprovision).expect("it is known");
     let record = port.resource(id).expect("it is there");
     let event = Event::Deleted { outcome: Outcome::Removed };
-    let gone = |row: &Row| Row { standing: Standing::Gone, ..row.clone() };
+    let gone = |row: &Row| Row { state: NameState::Gone, ..row.clone() };
     let rows = record.name_ledger.rows().iter().map(gone).collect();
     let ended = bent(&record, Some(event), |it| {
         it.phase = Phase::Deleted;
@@ -202,8 +202,8 @@ pub(super) fn token_request(port: &dyn Port, resource: ResourceId, number: u8) -
 }
 
 /// Reads the log to its end, page by page.
-pub(super) fn pages(port: &mut dyn Port, after: Option<&str>, count: u32) -> Vec<Told> {
-    let mut all: Vec<Told> = vec![];
+pub(super) fn pages(port: &mut dyn Port, after: Option<&str>, count: u32) -> Vec<ReadEvents> {
+    let mut all: Vec<ReadEvents> = vec![];
     loop {
         let place = all.last().map(|it| it.place.clone()).or_else(|| after.map(str::to_owned));
         let page = port.events(place.as_deref(), count).expect("it answers");

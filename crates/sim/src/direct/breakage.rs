@@ -11,7 +11,7 @@ use usher_domain::direct::reason::Reason;
 use usher_domain::direct::reconciler::Direct;
 use usher_domain::direct::snapshot::{Container, ReadError, Snapshot};
 use usher_domain::object::authority::Authority;
-use usher_kernel::{Decision, Record, Row, Standing, Timestamp, Wake};
+use usher_kernel::{Decision, NameState, Record, Row, Timestamp, Wake};
 
 use crate::clock::{INTERVAL, millis};
 use crate::sim_world::QueueBend;
@@ -64,10 +64,10 @@ words! {
         SkipWatch = "skip-watch",
         /// A replica that lags is believed.
         TrustLagging = "trust-lagging",
-        /// A tripped rail is not heeded.
-        IgnoreRail = "ignore-rail",
-        /// A tripped rail of the cluster is not heeded.
-        IgnoreClusterRail = "ignore-cluster-rail",
+        /// A tripped mass-deletion guard is not heeded.
+        IgnoreMassDeletionGuard = "ignore-mass-deletion-guard",
+        /// A tripped mass-deletion guard of the cluster is not heeded.
+        IgnoreClusterGuard = "ignore-cluster-guard",
         /// What carries our mark is not searched for.
         SkipSearch = "skip-search",
         /// A refusal means that the container is gone.
@@ -119,8 +119,8 @@ impl Breakage {
         if self == Self::ForgetOperation || takes_for_gone {
             snapshot.operations = Ok(vec![]);
         }
-        snapshot.rail_tripped &= self != Self::IgnoreRail;
-        snapshot.cluster_rail_tripped &= self != Self::IgnoreClusterRail;
+        snapshot.guard_tripped &= self != Self::IgnoreMassDeletionGuard;
+        snapshot.cluster_guard_tripped &= self != Self::IgnoreClusterGuard;
         if self == Self::SkipSearch {
             snapshot.search = snapshot.search.take().map(|_| Ok(vec![]));
         }
@@ -282,7 +282,7 @@ fn believe(record: &Record<Resource>, snapshot: &mut Snapshot) {
 
 /// Creates in the step that should only have recorded the name.
 fn use_at_once(decision: &mut Decision<Direct>) {
-    let intends = decision.rows.iter().any(|it| it.standing == Standing::Intended);
+    let intends = decision.rows.iter().any(|it| it.state == NameState::Intended);
     if let Some(identified) = decision.next.identity().filter(|_| intends).cloned() {
         decision.rows.clear();
         decision.effect = Some(Effect::Create { identified, mark: decision.next.mark() });

@@ -11,7 +11,7 @@ use usher_domain::direct::operation::Progress;
 use usher_domain::direct::phase::Phase;
 use usher_domain::direct::proof::Outcome;
 use usher_domain::direct::reason::Reason;
-use usher_kernel::{Record, Standing};
+use usher_kernel::{NameState, Record};
 
 use crate::clock::Tick;
 use crate::direct::cloud::{CloudObject, Work, cloud_uid, container};
@@ -186,8 +186,8 @@ impl State {
             self.wrong(Checker::Sticky, what);
         }
         for turned in row.record.name_ledger.rows() {
-            let known = before.name_ledger.latest(&turned.name).map(|it| it.standing);
-            let newly = turned.standing == Standing::Gone && known != Some(Standing::Gone);
+            let known = before.name_ledger.latest(&turned.name).map(|it| it.state);
+            let newly = turned.state == NameState::Gone && known != Some(NameState::Gone);
             let mut cloud = self.outside.cloud.objects.iter();
             let stands = cloud.find(|it| turned.uid == Some(cloud_uid(it.uid)));
             if newly && stands.is_some_and(|it| it.created < observed_at) {
@@ -323,7 +323,7 @@ impl State {
             }
             self.check_due(index);
             for event_type in [EventType::Accepted, EventType::Deleting, EventType::Deleted] {
-                if self.store.told(index, event_type) > 1 {
+                if self.store.event_count(index, event_type) > 1 {
                     let what = format!("row {index} told {event_type} twice");
                     self.wrong(Checker::OneEventPerCrossing, what);
                 }
@@ -380,7 +380,7 @@ impl State {
         let fields = row.record.state.fields();
         if fields.phase == Phase::Deleted {
             let watched = fields.watch_until.is_some_and(|until| self.now() < until);
-            let back = row.record.name_ledger.rows().iter().any(|it| it.standing == Standing::Seen);
+            let back = row.record.name_ledger.rows().iter().any(|it| it.state == NameState::Seen);
             let told = row.reason == Some(Reason::DeletionTimestampLost);
             let object = self.outside.object(row.object);
             return match object {

@@ -39,22 +39,22 @@ impl State {
         self.meddle();
     }
 
-    /// Everything seems absent for a while; the rail trips at once and a person opens it later.
+    /// Everything seems absent for a while; the mass-deletion guard trips at once and a person opens it later.
     fn hide(&mut self) {
         let tick = self.base.tick;
         if self.empty_until < tick && self.happens(Fault::EmptyReads, 6) {
             self.empty_until = tick + self.base.rng.between(10, 60);
-            self.store.rail_tripped = true;
+            self.store.guard_tripped = true;
         }
-        if self.store.rail_tripped && self.empty_until + 5 < tick {
-            self.store.rail_tripped = false;
+        if self.store.guard_tripped && self.empty_until + 5 < tick {
+            self.store.guard_tripped = false;
         }
         if self.hidden_until < tick && self.happens(Fault::ObjectsAbsent, 6) {
             self.hidden_until = tick + self.base.rng.between(10, 60);
-            self.store.cluster_rail_tripped = true;
+            self.store.cluster_guard_tripped = true;
         }
-        if self.store.cluster_rail_tripped && self.hidden_until + 5 < tick {
-            self.store.cluster_rail_tripped = false;
+        if self.store.cluster_guard_tripped && self.hidden_until + 5 < tick {
+            self.store.cluster_guard_tripped = false;
         }
     }
 
@@ -363,8 +363,8 @@ impl State {
         self.empty_until = tick - 1;
         self.hidden_until = tick - 1;
         self.stubborn = Stubborn::default();
-        self.store.rail_tripped = false;
-        self.store.cluster_rail_tripped = false;
+        self.store.guard_tripped = false;
+        self.store.cluster_guard_tripped = false;
         self.outside.rebuilt_until = tick;
         self.outside.kind_missing_until = tick;
         for it in &mut self.outside.parents {

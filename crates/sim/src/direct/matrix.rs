@@ -15,7 +15,7 @@ use usher_domain::direct::proof::Outcome;
 use usher_domain::direct::reference::{Named, Read, Reference};
 use usher_domain::direct::verdict::EffectKind;
 use usher_domain::object::name::FINALIZER_DIRECT;
-use usher_kernel::{Evidence, NameLedger, Row, Standing, Timestamp, Uid};
+use usher_kernel::{Evidence, NameLedger, NameState, Row, Timestamp, Uid};
 
 use crate::base::{Course, Wrong};
 use crate::clock::{GIVE_UP, Tick};
@@ -324,9 +324,9 @@ impl Cell {
             row.record.state = known;
         }
         let standing = match self.recorded {
-            Recorded::Intended => Some((Standing::Intended, None)),
-            Recorded::Seen => Some((Standing::Seen, Some(cloud_uid(OURS)))),
-            Recorded::Gone => Some((Standing::Gone, Some(cloud_uid(OURS - 1)))),
+            Recorded::Intended => Some((NameState::Intended, None)),
+            Recorded::Seen => Some((NameState::Seen, Some(cloud_uid(OURS)))),
+            Recorded::Gone => Some((NameState::Gone, Some(cloud_uid(OURS - 1)))),
             Recorded::None
             | Recorded::Lost
             | Recorded::Malformed
@@ -337,7 +337,7 @@ impl Cell {
         let row_of = |(standing, uid)| Row {
             name: row.record.state.name_of(&identified),
             incarnation: 1,
-            standing,
+            state: standing,
             uid,
             evidence: Evidence::new("matrix", "given", Timestamp::from_millis(1)),
         };

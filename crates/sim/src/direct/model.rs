@@ -123,7 +123,7 @@ impl Deleter for MembershipDeleter {
     async fn probe(&self, client: &impl Client) -> Container {
         let path = format!("projects/{}", self.0.project);
         match client.send(&get(&path)).await.reading() {
-            Ok(Some(_)) => Container::Standing,
+            Ok(Some(_)) => Container::NameState,
             Ok(None) => Container::Gone,
             Err(_) => Container::Unknown,
         }

@@ -13,7 +13,7 @@ use usher_domain::direct::ports::{Reader, Reply};
 use usher_domain::direct::reference::{
     Converging, Named, Read, Reference, Target, Unresolved, judge, resolve_all, resolve_identity,
 };
-use usher_domain::direct::snapshot::{self, Asked, ReadError, Reading, Snapshot};
+use usher_domain::direct::snapshot::{self, CloudReading, ReadError, Reading, Snapshot};
 use usher_domain::object::authority::{Authority, Pin};
 use usher_kernel::{Record, Uid, Unknown};
 
@@ -91,14 +91,14 @@ impl State {
             at: self.now(),
             heard_until,
             cluster: if rebuilt { Authority::Replaced } else { Authority::Pinned },
-            cluster_rail_tripped: self.store.cluster_rail_tripped,
+            cluster_guard_tripped: self.store.cluster_guard_tripped,
             object: self.seen(standing),
             credential: credential(),
             spec: references.spec,
             configuration: references.configuration,
             references: spells.iter().map(|it| it.reference.to_text()).collect(),
             authority: page.authority,
-            rail_tripped: self.store.rail_tripped,
+            guard_tripped: self.store.guard_tripped,
             operations: self.operations(&page, asked.as_ref()),
             search: searches.then(|| search(&page, wanted)),
             cloud: asked.map(|it| self.ask_about(&page, it, (standing, wanted))),
@@ -122,14 +122,14 @@ impl State {
         page: &Page,
         identified: Identified,
         (object, wanted): (Option<&Object>, Option<u64>),
-    ) -> Asked {
+    ) -> CloudReading {
         let leaving = object.filter(|it| it.deleting && self.is_broken(Breakage::SpecOverRecord));
         let spec = leaving.and_then(|it| self.stands_for(it.uid)?.parse().ok());
         let Some(identity) = spec else {
             return self.ask(page, identified, wanted);
         };
         let instead = Identified { identity, ..identified.clone() };
-        Asked { identified, ..self.ask(page, instead, wanted) }
+        CloudReading { identified, ..self.ask(page, instead, wanted) }
     }
 
     fn seen(&mut self, object: Option<&Object>) -> Result<Option<snapshot::Object>, Unknown> {
@@ -242,7 +242,7 @@ impl State {
 
     /// Asks the deleter of the kind what stands there and, after a refusal, whether its container
     /// does.
-    fn ask(&mut self, page: &Page, identified: Identified, wanted: Option<u64>) -> Asked {
+    fn ask(&mut self, page: &Page, identified: Identified, wanted: Option<u64>) -> CloudReading {
         let identity = identified.identity.as_str();
         let answer = |status, body| Reply::Answered { status, retry_after: None, body };
         let stands = self.outside.cloud.containers.contains(&container(identity));
@@ -260,7 +260,7 @@ impl State {
         };
         let client = SimClient { container: probed, object: reply };
         let Ok(parsed) = Membership::parse(&identified.identity) else {
-            return Asked { identified, found: Err(ReadError::Refused), container: None };
+            return CloudReading { identified, found: Err(ReadError::Refused), container: None };
         };
         let deleter = MembershipDeleter::from_identity(parsed);
         let found = finished(deleter.find(&client));
@@ -269,7 +269,7 @@ impl State {
         if !stands && refused {
             self.base.coverage.fault(Fault::ContainerDeleted);
         }
-        Asked { identified, found, container }
+        CloudReading { identified, found, container }
     }
 }
 

@@ -60,9 +60,9 @@ pub struct Store {
     /// What is pinned of the cloud.
     pub pin: Pin,
     /// Whether too much vanished from the cloud at once, until a person looks.
-    pub rail_tripped: bool,
+    pub guard_tripped: bool,
     /// Whether too many objects vanished from the cluster at once, until a person looks.
-    pub cluster_rail_tripped: bool,
+    pub cluster_guard_tripped: bool,
 }
 
 impl Default for Store {
@@ -72,8 +72,8 @@ impl Default for Store {
             resources: vec![],
             events: vec![],
             pin,
-            rail_tripped: false,
-            cluster_rail_tripped: false,
+            guard_tripped: false,
+            cluster_guard_tripped: false,
         }
     }
 }
@@ -121,7 +121,7 @@ impl Store {
     }
 
     /// How often a row told an event of this type.
-    pub fn told(&self, index: usize, event_type: EventType) -> usize {
+    pub fn event_count(&self, index: usize, event_type: EventType) -> usize {
         let mine = self.events.iter().filter(|it| it.resource == index);
         mine.filter(|it| it.event.event_type() == event_type).count()
     }

@@ -9,7 +9,8 @@ use usher_domain::fleet::aggregate::Machine;
 use usher_domain::fleet::binding::Assignment;
 use usher_domain::fleet::ident::{ClusterId, ShardId};
 use usher_domain::fleet::plan::{
-    Circumstances, Figures, Fleet, Need, Plan, RawNeed, RawRequirement, Slot, Switch, Windows, plan,
+    Circumstances, Fleet, Need, Plan, PlanConfig, RawNeed, RawRequirement, Slot, Switch, Windows,
+    plan,
 };
 use usher_kernel::Timestamp;
 
@@ -125,7 +126,7 @@ fn measure(
         store_up: true,
         list_believed: true,
         switch: Switch::Run,
-        figures: Figures::default(),
+        config: PlanConfig::default(),
     };
     let mut took: Vec<Duration> = Vec::with_capacity(cycles);
     let mut aims = 0;

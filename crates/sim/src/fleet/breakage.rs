@@ -7,7 +7,7 @@ use usher_domain::fleet::accept::Raw;
 use usher_domain::fleet::aggregate::{Fields, Machine, State, Target};
 use usher_domain::fleet::effect::{Effect, Verb};
 use usher_domain::fleet::event::{Event, EventType};
-use usher_domain::fleet::facts::{Order, Reported};
+use usher_domain::fleet::facts::{CommandState, Reported};
 use usher_domain::fleet::issue::Token;
 use usher_domain::fleet::observe::Observed;
 use usher_domain::fleet::phase::Phase;
@@ -159,11 +159,11 @@ impl Breakage {
         if self == Self::SequenceReused && decision.next.fields().token != machine.fields().token {
             decision.next = with(&decision.next, |it| it.token = seen.fresh);
         }
-        if self == Self::TrustSlow && was == Order::None && is == Order::None {
+        if self == Self::TrustSlow && was == CommandState::None && is == CommandState::None {
             let token = machine.fields().token;
             decision.next = with(&decision.next, |it| it.token = token);
         }
-        let records = was != Order::Recorded && is == Order::Recorded;
+        let records = was != CommandState::Recorded && is == CommandState::Recorded;
         if self == Self::SendUnrecorded && records && decision.event.is_none() {
             decision.effect = verb(&decision.next);
         }
@@ -204,7 +204,7 @@ fn turn(decision: &mut Decision<MachineReconciler>, machine: &Machine, state: St
     let to = state.phase();
     decision.next = with(machine, |it| {
         it.state = state;
-        it.order = Order::None;
+        it.order = CommandState::None;
     });
     decision.effect = None;
     decision.wake = Wake::Now;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use usher_domain::fleet::aggregate::{Machine, State as Standing, Target};
+use usher_domain::fleet::aggregate::{Machine, State as NameState, Target};
 use usher_domain::fleet::binding::Binding;
 use usher_domain::fleet::event::EventType;
-use usher_domain::fleet::facts::Order;
+use usher_domain::fleet::facts::CommandState;
 use usher_domain::fleet::phase::Phase;
 use usher_domain::fleet::plan::{Cause, Plan, Switch};
 
@@ -104,11 +104,11 @@ impl State {
             self.taken_for.remove(&index);
         }
         let kept = matches!(before.phase(), Phase::Configuring | Phase::Idle | Phase::Deleting);
-        if let (Standing::Idle { asked: Some(_), .. }, false) = (next.state(), kept) {
+        if let (NameState::Idle { asked: Some(_), .. }, false) = (next.state(), kept) {
             let what = format!("row {index} is idle and keeps its assignment");
             self.wrong(Checker::NothingLeft, what);
         }
-        let begins = next.fields().order == Order::Recorded;
+        let begins = next.fields().order == CommandState::Recorded;
         if begins && next.phase().origin() == Some(before.phase()) {
             return;
         }

@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 
 use usher_domain::fleet::accept::{Raw, Report};
 use usher_domain::fleet::aggregate::Target;
-use usher_domain::fleet::facts::Order;
+use usher_domain::fleet::facts::CommandState;
 use usher_domain::fleet::ident::MachineId;
 use usher_domain::fleet::list::{Credence, weigh};
 use usher_domain::fleet::phase::Phase;
 use usher_domain::fleet::plan::{
-    Cause, Circumstances, Figures, Judged, Need, RawNeed, RawRequirement, Switch, plan,
+    Cause, Circumstances, Judged, Need, PlanConfig, RawNeed, RawRequirement, Switch, plan,
 };
 use usher_domain::fleet::refusal::Refusal;
 use usher_domain::fleet::snapshot::Source;
-use usher_domain::object::authority::Rail;
+use usher_domain::object::authority::MassDeletionGuard;
 
 use crate::clock::Tick;
 use crate::fleet::breakage::Breakage;
@@ -57,7 +57,7 @@ impl State {
         for token in due {
             let waits = self.store.rows.iter().any(|row| {
                 let fields = row.record.state.fields();
-                fields.order == Order::Recorded && fields.token == token
+                fields.order == CommandState::Recorded && fields.token == token
             });
             if !waits {
                 self.store.shards[shard].issuer.settle(token);
@@ -104,8 +104,8 @@ impl State {
         let listed: BTreeSet<MachineId> =
             list.records.iter().filter_map(|it| it.id.parse().ok()).collect();
         // After the storm people look at what their shards do not dare to believe.
-        let rail = self.in_fault_phase().then(Rail::default);
-        let mut weighed = weigh(&recorded, &listed, list.whole, rail);
+        let guard = self.in_fault_phase().then(MassDeletionGuard::default);
+        let mut weighed = weigh(&recorded, &listed, list.whole, guard);
         if self.is_broken(Breakage::TrustEmptyList) {
             weighed.credence = Credence::Whole;
             weighed.missing = recorded.difference(&listed).cloned().collect();
@@ -149,7 +149,7 @@ impl State {
                 && (!it.phase().is_bound() || it.cluster() == bound)
                 && state.fields().offer.after(it.offer().ok()) == state.fields().offer
         });
-        let open = state.fields().order != Order::None || state.fields().disputed.is_some();
+        let open = state.fields().order != CommandState::None || state.fields().disputed.is_some();
         if (!same || open) && !self.is_broken(Breakage::DropLists) {
             let message = Message { source: Source::List, stamp, raw: Some(raw.clone()) };
             self.post(row, message);
@@ -207,7 +207,7 @@ impl State {
             store_up,
             list_believed: self.store.shards[shard].list_believed,
             switch: if ignores { Switch::Run } else { switch },
-            figures: Figures { reclaim_percent: percent },
+            config: PlanConfig { reclaim_percent: percent },
         };
         let made = plan(&self.store.shards[shard].fleet, &at);
         self.check_plan(shard, &made, switch);

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use usher_domain::fleet::aggregate::Machine;
 use usher_domain::fleet::effect::Effect;
 use usher_domain::fleet::event::Event;
-use usher_domain::fleet::facts::Order;
+use usher_domain::fleet::facts::CommandState;
 use usher_domain::fleet::observe::{Observed, fold};
 use usher_domain::fleet::reason::Reason;
 use usher_domain::fleet::snapshot::Source;
@@ -125,7 +125,7 @@ impl Lifecycle for BentMachine<'_> {
         let (token, order) = (next.fields().token, next.fields().order);
         let mut state = self.0.state.borrow_mut();
         state.last_deed = state.base.tick;
-        if token != seen.fresh || order != Order::Recorded {
+        if token != seen.fresh || order != CommandState::Recorded {
             let owner = state.store.owner(self.0.work_item);
             state.store.shards[owner].issuer.settle(seen.fresh);
             state.store.shards[owner].reserved.remove(&seen.fresh);

@@ -2,7 +2,7 @@
 
 use usher_domain::fleet::accept::{Raw, Report};
 use usher_domain::fleet::aggregate::Machine;
-use usher_domain::fleet::facts::Order;
+use usher_domain::fleet::facts::CommandState;
 use usher_domain::fleet::issue::Token;
 use usher_domain::fleet::plan::Switch;
 use usher_domain::fleet::refusal::Refusal;
@@ -45,7 +45,7 @@ impl State {
         if row.messages.is_empty() {
             return None;
         }
-        if machine.fields().order == Order::Recorded {
+        if machine.fields().order == CommandState::Recorded {
             row.messages.retain(|it| it.source == Source::Acknowledgement);
         }
         (!row.messages.is_empty()).then(|| row.messages.remove(0))

@@ -37,7 +37,7 @@ pub struct Pending {
 
 /// How a deletion is asked for.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct DeletionRequest<'a> {
     /// Who asks.
     pub requester: &'a str,
     /// What happens to what it owns.
@@ -143,7 +143,7 @@ impl State {
 
     /// Asks admission about a deletion, if its rules say that it is to be asked, and keeps what is
     /// to be recorded.
-    pub(crate) fn admit_deletion(&mut self, number: u64, asked: Asked<'_>) -> Admitted {
+    pub(crate) fn admit_deletion(&mut self, number: u64, asked: DeletionRequest<'_>) -> Admitted {
         let Some(object) = self.outside.by_uid(number) else { return Admitted::Yes };
         let deletion = Deletion {
             object: object.key.clone(),

@@ -76,7 +76,7 @@ words! {
         /// A page that is older than the look is believed.
         TrustLagging = "trust-lagging-read",
         /// Too much that vanished at once is believed.
-        IgnoreRail = "ignore-rail",
+        IgnoreMassDeletionGuard = "ignore-mass-deletion-guard",
         /// A commit or a verb does not look at the version.
         SkipVersion = "skip-version-check",
         /// A Usage that closes a circle holds all the same.
@@ -122,8 +122,8 @@ impl Breakage {
         if self == Self::TrustRebuilt {
             snapshot.authority = Authority::Pinned;
         }
-        if self == Self::IgnoreRail {
-            snapshot.rail_tripped = false;
+        if self == Self::IgnoreMassDeletionGuard {
+            snapshot.guard_tripped = false;
         }
         if self == Self::IgnoreOthers && !record.state.status.phase.holds() {
             snapshot.others = Ok(vec![]);

@@ -8,7 +8,7 @@ use usher_domain::usage::event::Event;
 use usher_domain::usage::facts::Resolve;
 use usher_domain::usage::phase::Phase;
 use usher_domain::usage::reference::{ObjectKey, Role};
-use usher_kernel::{Standing, Timestamp, Uid};
+use usher_kernel::{NameState, Timestamp, Uid};
 
 use crate::clock::{LEASE, Tick, timestamp};
 use crate::sim_world::{EveryWorld, SimWorld as _};
@@ -281,7 +281,7 @@ impl State {
         let rows = after.name_ledger.rows();
         let uids = |role: Role, open: bool| {
             let rows = rows.iter().filter(move |it| {
-                role.key(&it.name).is_some() && (!open || it.standing == Standing::Seen)
+                role.key(&it.name).is_some() && (!open || it.state == NameState::Seen)
             });
             rows.filter_map(|it| it.uid.as_ref().map(number)).collect::<Vec<u64>>()
         };

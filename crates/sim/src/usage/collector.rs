@@ -7,7 +7,7 @@
 use usher_domain::usage::attempt::{COLLECTOR, NAMESPACE_CONTROLLER, Propagation};
 
 use crate::clock::Tick;
-use crate::usage::admission::Asked;
+use crate::usage::admission::DeletionRequest;
 use crate::usage::outside::{Owner, USAGES};
 use crate::usage::state::State;
 
@@ -50,7 +50,7 @@ impl State {
         let owns = self.outside.objects.iter().any(|it| it.owners.iter().any(|o| o.uid == uid));
         let propagation =
             if waiting > 0 && owns { Propagation::Foreground } else { Propagation::Background };
-        let asked = Asked { requester: COLLECTOR, propagation, dry_run: false };
+        let asked = DeletionRequest { requester: COLLECTOR, propagation, dry_run: false };
         let done = self.delete(uid, asked);
         let tick = self.base.tick;
         if let Some(object) = self.outside.by_uid_mut(uid) {
@@ -83,7 +83,7 @@ impl State {
             .filter(|it| {
                 let since = it.deleting.map_or(-1, |since| tick - since);
                 let held = it.body.as_ref().is_some_and(|it| it.finalizer);
-                since >= 0 && since >= it.linger && !held && !self.is_waited_for(it.uid)
+                since >= 0 && since >= it.hold_lease && !held && !self.is_waited_for(it.uid)
             })
             .map(|it| it.uid)
             .collect();
@@ -128,7 +128,8 @@ impl State {
         });
         for uid in inside.map(|it| it.uid).collect::<Vec<u64>>() {
             let propagation = Propagation::Background;
-            let asked = Asked { requester: NAMESPACE_CONTROLLER, propagation, dry_run: false };
+            let asked =
+                DeletionRequest { requester: NAMESPACE_CONTROLLER, propagation, dry_run: false };
             if self.delete(uid, asked).is_err() {
                 return;
             }

@@ -50,7 +50,7 @@ impl State {
         self.watch_down_until = self.watch_down_until.min(tick);
         self.webhook_down_until = self.webhook_down_until.min(tick);
         self.outside.rebuilt_until = self.outside.rebuilt_until.min(tick);
-        self.outside.railed_until = self.outside.railed_until.min(tick);
+        self.outside.guarded_until = self.outside.guarded_until.min(tick);
         self.outside.asleep_until = self.outside.asleep_until.min(tick);
         self.outside.blocked_until.clear();
         for until in self.outside.removed_until.values_mut() {

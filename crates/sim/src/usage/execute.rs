@@ -9,7 +9,7 @@ use usher_kernel::{Trouble, Uid, Version};
 
 use crate::clock::Tick;
 use crate::sim_world::SimWorld as _;
-use crate::usage::admission::{Admitted, Asked};
+use crate::usage::admission::{Admitted, DeletionRequest};
 use crate::usage::breakage::Breakage;
 use crate::usage::outside::{Object, number};
 use crate::usage::state::State;
@@ -77,7 +77,7 @@ impl State {
                 Ok(())
             }
             Effect::Retire => {
-                let asked = Asked {
+                let asked = DeletionRequest {
                     requester: USHER,
                     propagation: Propagation::Background,
                     dry_run: false,
@@ -200,7 +200,7 @@ impl State {
         }
         self.check_replay(request, place, uid);
         let standing = object_stands(self, place);
-        let asked = Asked { requester: USHER, propagation, dry_run: false };
+        let asked = DeletionRequest { requester: USHER, propagation, dry_run: false };
         let done = self.delete(place, asked);
         if standing && done.is_ok() {
             self.check_replayed(request.sender, place, uid);

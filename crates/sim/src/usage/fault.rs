@@ -13,8 +13,8 @@ faults! {
     Lagging = "lagging read",
     /// The cluster was rebuilt and answers 404 to everything.
     Rebuilt = "cluster rebuilt",
-    /// Much seems absent or made again, and the rail has tripped.
-    Railed = "much absent or replaced behind the rail",
+    /// Much seems absent or made again, and the mass-deletion guard has tripped.
+    Guarded = "much absent or replaced while the guard holds",
     /// The clock jumps ahead.
     ClockJump = "clock jump",
     /// The watch is down for a while; a listing stands in for what was missed.

@@ -7,7 +7,7 @@ use usher_domain::usage::facts::Resolve;
 use usher_domain::usage::reference::{ObjectKey, UsageKind};
 
 use crate::sim_world::SimWorld as _;
-use crate::usage::admission::{Admitted, Asked};
+use crate::usage::admission::{Admitted, DeletionRequest};
 use crate::usage::fault::Fault;
 use crate::usage::outside::{Object, key, number, object, uid};
 use crate::usage::people::{PERSON, spec};
@@ -49,8 +49,8 @@ impl State {
         if tick >= self.outside.rebuilt_until && self.happens(Fault::Rebuilt, 6) {
             self.outside.rebuilt_until = tick + self.base.rng.between(10, 60);
         }
-        if tick >= self.outside.railed_until && self.happens(Fault::Railed, 6) {
-            self.outside.railed_until = tick + self.base.rng.between(10, 60);
+        if tick >= self.outside.guarded_until && self.happens(Fault::Guarded, 6) {
+            self.outside.guarded_until = tick + self.base.rng.between(10, 60);
         }
         if self.base.rng.per_mille(40) {
             self.outside.replica = Some((self.outside.revision, self.outside.objects.clone()));
@@ -110,13 +110,13 @@ impl State {
         let Some(object) = self.outside.by_uid(uid) else { return };
         let (marked, is_database) = (object.mark.is_some(), object.key.kind == "Database");
         let propagation = policy(&mut self.base.rng);
-        let asked = Asked { requester: PERSON, propagation, dry_run: false };
+        let asked = DeletionRequest { requester: PERSON, propagation, dry_run: false };
         let fault = if is_database { Fault::TargetDeleted } else { Fault::UserDeleted };
         if self.injects(fault, 2) {
             let _ = self.delete(uid, asked);
         }
         if marked && self.injects(Fault::DryRun, 8) {
-            let _ = self.delete(uid, Asked { dry_run: true, ..asked });
+            let _ = self.delete(uid, DeletionRequest { dry_run: true, ..asked });
         }
         if marked && self.injects(Fault::Stripped, 8) {
             let _ = self.strip(uid);
@@ -161,7 +161,8 @@ impl State {
     fn meddle_with_usage(&mut self, uid: u64) {
         if self.injects(Fault::UsageDeleted, 2) {
             let propagation = policy(&mut self.base.rng);
-            let _ = self.delete(uid, Asked { requester: PERSON, propagation, dry_run: false });
+            let _ = self
+                .delete(uid, DeletionRequest { requester: PERSON, propagation, dry_run: false });
         }
         let held = self.outside.by_uid(uid).and_then(|it| it.body.as_ref());
         let held = held.is_some_and(|it| it.finalizer);
@@ -191,7 +192,7 @@ impl State {
                 continue;
             }
             let mut new = object(thing.key(), "ours", self.base.tick);
-            new.linger = self.base.rng.between(0, 20);
+            new.hold_lease = self.base.rng.between(0, 20);
             if restored {
                 let mut usages = self.outside.objects.iter().filter(|it| it.body.is_some());
                 new.mark = Some(usages.next_back().map_or(1, |it| it.uid).to_string());

@@ -49,7 +49,7 @@ pub struct Object {
     /// Whether it waits for those that block it.
     pub foreground: bool,
     /// How long its own controller delays its deletion.
-    pub linger: Tick,
+    pub hold_lease: Tick,
     /// What it says as a Usage.
     pub body: Option<Body>,
     /// When the collector looks at it again.
@@ -93,7 +93,7 @@ pub struct Outside {
     /// Until when the cluster is another one.
     pub rebuilt_until: Tick,
     /// Until when much seems absent or made again.
-    pub railed_until: Tick,
+    pub guarded_until: Tick,
     /// Until when the collector does nothing.
     pub asleep_until: Tick,
     /// What a replica that lags shows.
@@ -237,7 +237,7 @@ pub fn object(key: ObjectKey, app: &str, created: Tick) -> Object {
         revision: 0,
         deleting: None,
         foreground: false,
-        linger: 0,
+        hold_lease: 0,
         body: None,
         collect_at: 0,
         collect_pause: 2,

@@ -11,7 +11,7 @@ use usher_domain::usage::reference::{
 use usher_kernel::{NameLedger, Trouble};
 
 use crate::sim_world::SimWorld as _;
-use crate::usage::admission::{Admitted, Asked};
+use crate::usage::admission::{Admitted, DeletionRequest};
 use crate::usage::breakage::Breakage;
 use crate::usage::outside::{Body, GROUP, Object, Owner, USAGES, key, number, object};
 use crate::usage::plan::{Belongs, Declared, Refer, Thing};
@@ -85,7 +85,7 @@ impl State {
     /// Asks for the deletion of whatever stands under a name.
     pub fn ask_to_go(&mut self, key: &ObjectKey, propagation: Propagation) -> Result<(), Trouble> {
         let Some(number) = self.outside.under(key).map(|it| it.uid) else { return Ok(()) };
-        let asked = Asked { requester: PERSON, propagation, dry_run: false };
+        let asked = DeletionRequest { requester: PERSON, propagation, dry_run: false };
         self.delete(number, asked)
     }
 
@@ -158,7 +158,7 @@ impl State {
                 let owner = self.outside.under(&Thing::Group.key()).map(|it| it.uid);
                 let belongs = it.owned.zip(owner);
                 let mut new = object(it.thing.key(), "ours", tick);
-                new.linger = it.linger;
+                new.hold_lease = it.hold_lease;
                 new.owners = belongs
                     .map(|(blocks, uid)| Owner { uid, controller: true, blocks })
                     .into_iter()

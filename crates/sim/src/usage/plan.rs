@@ -110,7 +110,7 @@ pub struct Wanted {
     /// Whether the group owns it, and waits for it.
     pub owned: Option<bool>,
     /// How long its deletion takes.
-    pub linger: Tick,
+    pub hold_lease: Tick,
     /// When its deletion is asked for, and how.
     pub delete_at: Option<(Tick, Propagation)>,
 }
@@ -218,13 +218,13 @@ impl Plan {
                 self.deny(rng);
                 // A driver that is late finds what is still being deleted, or what was made again
                 // under the name.
-                let linger = if rng.percent(80) { rng.between(40, 120) } else { 0 };
-                if linger == 0 {
+                let hold_lease = if rng.percent(80) { rng.between(40, 120) } else { 0 };
+                if hold_lease == 0 {
                     self.course.mix = self.course.mix.and(Fault::Recreated);
                     self.returns = Some(Thing::Database(0));
                 }
                 if let Some(database) = self.want(Thing::Database(0)) {
-                    database.linger = linger;
+                    database.hold_lease = hold_lease;
                 }
                 self.leave(phase, rng);
             }
@@ -344,7 +344,7 @@ impl Plan {
     /// The first Usage belongs to its waiting owner.
     fn wait_on_the_way_out(&mut self, phase: Phase, rng: &mut Rng) {
         let at = rng.between(100, 160);
-        let linger = rng.between(30, 80);
+        let hold_lease = rng.between(30, 80);
         if phase == Phase::Releasing {
             self.declared[0].belongs = Belongs::Group;
             self.declared[0].by = None;
@@ -359,7 +359,7 @@ impl Plan {
             self.declared[0].of = Refer::Name(Thing::Database(9));
         }
         if let Some(app) = self.want(Thing::App(0)) {
-            app.linger = linger;
+            app.hold_lease = hold_lease;
             app.delete_at = Some((at, Propagation::Foreground));
         }
     }
@@ -378,7 +378,7 @@ impl Wanted {
             thing,
             at: rng.percent(92).then(|| rng.between(0, 25)),
             owned: (thing != Thing::Group && rng.percent(35)).then(|| rng.percent(70)),
-            linger: if rng.percent(50) { 0 } else { rng.between(3, 50) },
+            hold_lease: if rng.percent(50) { 0 } else { rng.between(3, 50) },
             delete_at: delete.then_some((at, policy)),
         }
     }

@@ -14,7 +14,7 @@ use usher_kernel::{Record, Unknown};
 
 use crate::clock::timestamp;
 use crate::sim_world::SimWorld as _;
-use crate::usage::admission::{Admitted, Asked};
+use crate::usage::admission::{Admitted, DeletionRequest};
 use crate::usage::breakage::Breakage;
 use crate::usage::execute::USHER;
 use crate::usage::fault::Fault;
@@ -27,7 +27,7 @@ const UNUSED: u64 = 1_000_000;
 /// What one read of the cluster sees.
 struct Page {
     authority: Authority,
-    railed: bool,
+    guarded: bool,
     /// What is shown in the place of what stands.
     shown: Option<Vec<Object>>,
 }
@@ -45,12 +45,12 @@ impl State {
         let tick = self.base.tick;
         if tick < self.outside.rebuilt_until {
             self.base.coverage.fault(Fault::Rebuilt);
-            return Page { authority: Authority::Replaced, railed: false, shown: Some(vec![]) };
+            return Page { authority: Authority::Replaced, guarded: false, shown: Some(vec![]) };
         }
-        if tick < self.outside.railed_until {
-            self.base.coverage.fault(Fault::Railed);
-            let shown = Some(self.behind_rail());
-            return Page { authority: Authority::Pinned, railed: true, shown };
+        if tick < self.outside.guarded_until {
+            self.base.coverage.fault(Fault::Guarded);
+            let shown = Some(self.behind_guard());
+            return Page { authority: Authority::Pinned, guarded: true, shown };
         }
         if self.outside.replica.is_some()
             && self.injects(Fault::Lagging, 150)
@@ -60,15 +60,15 @@ impl State {
             let trusted = self.is_broken(Breakage::TrustLagging);
             let authority =
                 if behind && !trusted { Authority::Replaced } else { Authority::Pinned };
-            return Page { authority, railed: false, shown: Some(objects) };
+            return Page { authority, guarded: false, shown: Some(objects) };
         }
-        Page { authority: Authority::Pinned, railed: false, shown: None }
+        Page { authority: Authority::Pinned, guarded: false, shown: None }
     }
 
-    /// What is shown behind the rail: of what stands some, and some made again under its name.
-    fn behind_rail(&self) -> Vec<Object> {
+    /// What is shown while the guard holds: of what stands some, and some made again under its name.
+    fn behind_guard(&self) -> Vec<Object> {
         let shown = self.outside.objects.iter().filter_map(|it| {
-            match (it.uid + self.outside.railed_until.unsigned_abs()) % 4 {
+            match (it.uid + self.outside.guarded_until.unsigned_abs()) % 4 {
                 0 => Some(it.clone()),
                 1 if it.body.is_none() => Some(Object { uid: it.uid + UNUSED, ..it.clone() }),
                 _ => None,
@@ -114,7 +114,7 @@ impl State {
             by: "cluster".to_owned(),
             at: self.now(),
             authority: page.authority,
-            rail_tripped: page.railed,
+            guard_tripped: page.guarded,
             of_candidates,
             by_candidates,
             consents: Ok(true),
@@ -190,7 +190,7 @@ impl State {
             }
             let place = number(&object.uid);
             let propagation = Propagation::Background;
-            let asked = Asked { requester: USHER, propagation, dry_run: true };
+            let asked = DeletionRequest { requester: USHER, propagation, dry_run: true };
             let answer = match self.admit_deletion(place, asked) {
                 Admitted::Unanswered => Err(Unknown::Unreachable),
                 Admitted::Yes => Ok(Probe::Allowed),
@@ -222,10 +222,10 @@ impl State {
         } else {
             Ok(index(page.objects(&self.outside)).holders(&state.object).count() > 0)
         };
-        let (authority, rail_tripped) = (page.authority, page.railed);
-        // Absence behind the rail is no answer.
-        let mark = if rail_tripped { Err(Unknown::RailTripped) } else { mark };
-        stray::Snapshot { authority, rail_tripped, mark, is_held }
+        let (authority, guard_tripped) = (page.authority, page.guarded);
+        // Absence while the guard holds is no answer.
+        let mark = if guard_tripped { Err(Unknown::GuardTripped) } else { mark };
+        stray::Snapshot { authority, guard_tripped, mark, is_held }
     }
 }
 

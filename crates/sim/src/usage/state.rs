@@ -12,7 +12,7 @@ use crate::clock::Tick;
 use crate::driver_step::DriverStep;
 use crate::rng::Rng;
 use crate::sim_world::{QueueBend, SimWorld};
-use crate::usage::admission::{Admitted, Asked, Pending, Replica};
+use crate::usage::admission::{Admitted, DeletionRequest, Pending, Replica};
 use crate::usage::breakage::Breakage;
 use crate::usage::check::Log;
 use crate::usage::driver_step::Notes;
@@ -158,7 +158,11 @@ impl State {
     }
 
     /// Asks the server to delete an object.
-    pub(crate) fn delete(&mut self, number: u64, asked: Asked<'_>) -> Result<(), Trouble> {
+    pub(crate) fn delete(
+        &mut self,
+        number: u64,
+        asked: DeletionRequest<'_>,
+    ) -> Result<(), Trouble> {
         let Some(object) = self.outside.by_uid(number) else { return Ok(()) };
         let tick = self.base.tick;
         let theirs = self.outside.blocked_until.get(&object.key);

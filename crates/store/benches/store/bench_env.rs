@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, SqliteConnection};
-use usher_store::migrate::Way;
+use usher_store::migrate::Direction;
 use usher_store::{Place, Settings, Store};
 
 /// A store and where it is.
@@ -48,7 +48,7 @@ impl BenchEnv {
         folder: Option<PathBuf>,
         server: Option<usher_pgtest::Server>,
     ) -> Self {
-        Store::migrate(&place, Way::Up).await.unwrap();
+        Store::migrate(&place, Direction::Up).await.unwrap();
         let settings = Settings::default();
         let store = Arc::new(Store::open(&place, settings.clone()).await.unwrap());
         Self { store, place, settings, folder, _server: server }

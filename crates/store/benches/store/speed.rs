@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use usher_domain::broker::accept;
 use usher_domain::broker::event::Event;
-use usher_kernel::{Record, Standing, Wake};
+use usher_kernel::{NameState, Record, Wake};
 use usher_store::{Acceptance, Leased, Release, ResourceWrite, Store, WorkItem};
 use uuid::Uuid;
 
@@ -217,7 +217,7 @@ async fn writes(world: &World) -> Vec<ResourceWrite> {
         );
         write.rows = record.name_ledger.rows().iter().take(1).cloned().collect();
         for row in &mut write.rows {
-            row.standing = Standing::Seen;
+            row.state = NameState::Seen;
         }
         let (claim, wake) = (leased.claim, Wake::OnChange);
         write.release = Some(Release { item, claim, wake, reason: "AsDeclared" });

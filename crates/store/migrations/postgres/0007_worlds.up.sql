@@ -1,4 +1,4 @@
--- What each world said it is, the highest revision it showed, since when its rail is
+-- What each world said it is, the highest revision it showed, since when its mass-deletion guard is
 -- tripped, and when it was last reset.
 CREATE TABLE worlds (
     name text PRIMARY KEY,

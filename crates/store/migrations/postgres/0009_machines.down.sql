@@ -14,7 +14,7 @@ ALTER TABLE events ALTER COLUMN project SET NOT NULL;
 ALTER TABLE audit DROP CONSTRAINT audit_action_check;
 ALTER TABLE audit ADD CONSTRAINT audit_action_check CHECK (action IN (
     'resource.provision', 'resource.deprovision', 'resource.retry', 'resource.replace',
-    'resource.abandon', 'resource.reap', 'peer.force', 'rail.open', 'project.create',
+    'resource.abandon', 'resource.reap', 'peer.force', 'guard.reset', 'project.create',
     'project.delete', 'placement.create', 'placement.terminate', 'blueprint.publish',
     'blueprint.delete',
     'cloud.create', 'cloud.delete', 'credential.create', 'credential.revoke',

@@ -4,7 +4,7 @@ CREATE TABLE audit_rebuilt (
     actor TEXT NOT NULL,
     action TEXT NOT NULL CONSTRAINT audit_action_check CHECK (action IN (
         'resource.provision', 'resource.deprovision', 'resource.retry', 'resource.replace',
-        'resource.abandon', 'resource.reap', 'peer.force', 'rail.open', 'project.create',
+        'resource.abandon', 'resource.reap', 'peer.force', 'guard.reset', 'project.create',
         'project.delete', 'placement.create', 'placement.terminate', 'blueprint.publish',
         'cloud.create', 'cloud.delete', 'credential.create', 'credential.revoke',
         'credential.delete', 'assignment.request', 'assignment.approve',

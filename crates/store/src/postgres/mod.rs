@@ -5,7 +5,7 @@ mod pool;
 use sqlx::Connection as _;
 
 use crate::error::{Doing as _, Error};
-use crate::migrate::{Migration, POSTGRES, Progress, Status, Way};
+use crate::migrate::{Direction, Migration, POSTGRES, Progress, Status};
 use crate::settings::Settings;
 
 pub(crate) use pool::Pool;
@@ -180,7 +180,7 @@ pub(crate) async fn open(url: &str, settings: Settings) -> Result<sql::port::Por
 /// Brings the schema behind a URL up or down.
 pub(crate) async fn migrate(
     url: &str,
-    way: Way,
+    way: Direction,
     progress: &mut Progress<'_>,
 ) -> Result<Status, Error> {
     let mut conn = Conn::connect(url).await.doing("reach PostgreSQL")?;

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
     use crate::port::{About, Cursor};
 
-    fn told(cursor: Cursor) -> LoggedEvent {
+    fn logged(cursor: Cursor) -> LoggedEvent {
         let id = Uuid::from_u128(7);
         LoggedEvent {
             cursor,
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn an_event_has_every_attribute_that_must_be_there_and_extensions_with_legal_names() {
         let installation = InstallationId::from_uuid(Uuid::from_u128(1));
-        let event = envelope(installation, &told(Cursor { epoch: 1, transaction: 2, seq: 3 }));
+        let event = envelope(installation, &logged(Cursor { epoch: 1, transaction: 2, seq: 3 }));
         for required in ["specversion", "id", "source", "type"] {
             assert!(event[required].as_str().is_some_and(|it| !it.is_empty()), "{required}");
         }
@@ -86,7 +86,7 @@ mod tests {
     fn sequences_sort_as_the_log_does() {
         let place = |epoch, transaction, seq| Cursor { epoch, transaction, seq };
         let places = [place(1, 9, 2), place(1, 10, 1), place(1, 10, 9), place(2, 1, 10)];
-        let texts = places.map(|it| sequence(&told(it)));
+        let texts = places.map(|it| sequence(&logged(it)));
         assert!(texts.is_sorted(), "{texts:?}");
     }
 }

@@ -45,7 +45,7 @@ pub use secret::{Secret, Secrets, SecretsOf};
 
 /// The figures of the relay.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Figures {
+pub struct RelayConfig {
     /// The lease of a sink, and the back-off of one that fails.
     pub pace: Pace,
     /// How long one delivery may take; shorter than the lease.
@@ -62,7 +62,7 @@ pub struct Figures {
     pub ca_file: Option<std::path::PathBuf>,
 }
 
-impl Default for Figures {
+impl Default for RelayConfig {
     fn default() -> Self {
         Self {
             pace: Pace::default(),
@@ -80,7 +80,7 @@ impl Default for Figures {
 pub struct Relay {
     store: Arc<Store>,
     secrets: Arc<dyn Secrets>,
-    figures: Figures,
+    config: RelayConfig,
     client: Client,
 }
 
@@ -89,10 +89,10 @@ impl Relay {
     pub fn new(
         store: Arc<Store>,
         secrets: Arc<dyn Secrets>,
-        figures: Figures,
+        config: RelayConfig,
     ) -> Result<Self, Failure> {
-        let client = Client::new(figures.ca_file.as_deref(), figures.request)?;
-        Ok(Self { store, secrets, figures, client })
+        let client = Client::new(config.ca_file.as_deref(), config.request)?;
+        Ok(Self { store, secrets, config, client })
     }
 
     /// Delivers until `stop` ends; deliveries under way are finished and written down.
@@ -136,7 +136,7 @@ impl Relay {
                 let state = match self.store.sink(&name).await {
                     Ok(Some(state)) => state,
                     Ok(None) => return Next::End,
-                    Err(_) => return Next::Pause(self.figures.database_pause),
+                    Err(_) => return Next::Pause(self.config.database_pause),
                 };
                 if state.parked.is_some() {
                     return Next::Signal;
@@ -159,7 +159,7 @@ impl Relay {
                     let mut budget = pin!(sleep(self.budget()));
                     let round = self.round((&state, told), budget.as_mut(), &stopped);
                     if round.await.is_err() {
-                        rest(self.figures.database_pause, &mut stopped).await;
+                        rest(self.config.database_pause, &mut stopped).await;
                     }
                 }
                 Next::Pause(pause) => {
@@ -182,22 +182,22 @@ impl Relay {
     /// Waits for something to deliver.
     async fn gather(&self, follower: &mut Follower<'_>, state: SinkState) -> Next {
         follower.seek(state.cursor);
-        match follower.next(self.figures.batch).await {
+        match follower.next(self.config.batch).await {
             Ok(told) => Next::Deliver(Box::new(state), told),
             Err(error @ Error::Forgotten { .. }) => {
                 let name = state.sink.name;
                 match self.park(name, Parked::Forgotten, error.to_string()).await {
                     Ok(()) => Next::Signal,
-                    Err(_) => Next::Pause(self.figures.database_pause),
+                    Err(_) => Next::Pause(self.config.database_pause),
                 }
             }
-            Err(_) => Next::Pause(self.figures.database_pause),
+            Err(_) => Next::Pause(self.config.database_pause),
         }
     }
 
     /// How long deliveries may be begun under one lease: the last one ends before it does.
     fn budget(&self) -> Duration {
-        self.figures.pace.lease.saturating_sub(self.figures.request * 3 / 2)
+        self.config.pace.lease.saturating_sub(self.config.request * 3 / 2)
     }
 
     /// One round: lease, deliver in order, write down how far it came.
@@ -208,7 +208,7 @@ impl Relay {
         stopped: &watch::Receiver<bool>,
     ) -> Result<(), Error> {
         let name = state.sink.name.clone();
-        let Some(lease) = self.store.lease_sink(name, self.figures.pace.lease).await? else {
+        let Some(lease) = self.store.lease_sink(name, self.config.pace.lease).await? else {
             return Ok(());
         };
         let mut cursor = lease.cursor;
@@ -269,16 +269,16 @@ impl Relay {
             Some(since) if !progress => (lease.attempts.saturating_add(1), lease.now.since(since)),
             Some(_) | None => (1, Duration::ZERO),
         };
-        if let Some(why) = answer.parks(failing, self.figures.refused_grace) {
+        if let Some(why) = answer.parks(failing, self.config.refused_grace) {
             return RoundEnd::Park { why, trouble };
         }
-        let asked = retry_after.unwrap_or_default().min(self.figures.retry_after_max);
-        let pause = back_off(&self.figures.pace, attempts, jitter()).max(asked);
+        let asked = retry_after.unwrap_or_default().min(self.config.retry_after_max);
+        let pause = back_off(&self.config.pace, attempts, jitter()).max(asked);
         RoundEnd::Again { pause, trouble }
     }
 
     async fn park(&self, name: Slug, why: Parked, trouble: String) -> Result<(), Error> {
-        if let Some(lease) = self.store.lease_sink(name, self.figures.pace.lease).await? {
+        if let Some(lease) = self.store.lease_sink(name, self.config.pace.lease).await? {
             let cursor = lease.cursor;
             let end = RoundEnd::Park { why, trouble };
             self.store.settle_sink(Settlement { lease, cursor, end }).await?;

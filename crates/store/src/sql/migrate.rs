@@ -4,17 +4,17 @@ use sqlx::AssertSqlSafe;
 
 use super::super::{BEGIN_WRITE, BYTES, Conn, Db, LOCK_SCHEMA, MIGRATIONS, TABLES};
 use crate::error::{Doing as _, Error};
-use crate::migrate::{Progress, Refusal, Status, Step, Way, compare};
+use crate::migrate::{Direction, Progress, Refusal, Status, Step, compare};
 
 const DOING: &str = "migrate the schema";
 
 /// Goes the way, and says where the schema is then. Nothing is changed unless all of it is.
 pub(crate) async fn run(
     conn: &mut Conn,
-    way: Way,
+    way: Direction,
     progress: &mut Progress<'_>,
 ) -> Result<Status, Error> {
-    if way == Way::Stay {
+    if way == Direction::Stay {
         return status(conn).await;
     }
     sqlx::raw_sql(BEGIN_WRITE).execute(&mut *conn).await.doing(DOING)?;
@@ -34,7 +34,7 @@ pub(crate) async fn require_current(conn: &mut Conn) -> Result<(), Error> {
     }
 }
 
-async fn go(conn: &mut Conn, way: Way, progress: &mut Progress<'_>) -> Result<Status, Error> {
+async fn go(conn: &mut Conn, way: Direction, progress: &mut Progress<'_>) -> Result<Status, Error> {
     refuse_foreign(conn).await?;
     let create = "CREATE TABLE IF NOT EXISTS usher_schema (
         name text PRIMARY KEY, checksum bytea NOT NULL)";
@@ -45,9 +45,9 @@ async fn go(conn: &mut Conn, way: Way, progress: &mut Progress<'_>) -> Result<St
     sqlx::raw_sql(LOCK_SCHEMA).execute(&mut *conn).await.doing(DOING)?;
     let now = compare(MIGRATIONS, &applied(conn).await?)?;
     match way {
-        Way::Stay => {}
-        Way::Up => up(conn, now.applied.len(), progress).await?,
-        Way::Down(count) => down(conn, (now.applied.len(), count), progress).await?,
+        Direction::Stay => {}
+        Direction::Up => up(conn, now.applied.len(), progress).await?,
+        Direction::Down(count) => down(conn, (now.applied.len(), count), progress).await?,
     }
     Ok(compare(MIGRATIONS, &applied(conn).await?)?)
 }

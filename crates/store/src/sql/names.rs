@@ -1,7 +1,7 @@
 //! Identity rows: the name ledger of a record.
 
 use sqlx::QueryBuilder;
-use usher_kernel::{Evidence, Generation, Name, NameLedger, Row, Standing, Timestamp, Uid};
+use usher_kernel::{Evidence, Generation, Name, NameLedger, NameState, Row, Timestamp, Uid};
 use uuid::Uuid;
 
 use super::record::corrupt;
@@ -25,7 +25,7 @@ fn row(cells: Cells) -> Option<Row> {
     Some(Row {
         name: Name { kind, place, name, generation: Generation(generation) },
         incarnation,
-        standing: Standing::ALL.into_iter().find(|it| it.as_str() == standing)?,
+        state: NameState::ALL.into_iter().find(|it| it.as_str() == standing)?,
         uid: uid.map(Uid::new),
         evidence: Evidence { by, answer, at: Timestamp::from_micros(at) },
     })
@@ -80,7 +80,7 @@ async fn put(
                 .push_bind(row.name.name.clone())
                 .push_bind(i64::from(row.name.generation.0))
                 .push_bind(i64::from(row.incarnation))
-                .push_bind(row.standing.as_str())
+                .push_bind(row.state.as_str())
                 .push_bind(row.uid.as_ref().map(|it| it.0.clone()))
                 .push_bind(row.evidence.by.clone())
                 .push_bind(row.evidence.answer.clone())

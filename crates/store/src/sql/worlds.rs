@@ -19,7 +19,7 @@ writes! {
 }
 
 audited! {
-    fn set_rail(name: String, tripped: bool) -> bool = |conn| set_guard(conn, &name, tripped);
+    fn set_guard(name: String, tripped: bool) -> bool = |conn| set_guard(conn, &name, tripped);
 }
 
 async fn known(conn: &mut Conn, name: &str) -> Result<Option<WorldState>, Error> {

@@ -6,7 +6,7 @@ mod pool;
 use std::path::Path;
 
 use crate::error::{Doing as _, Error};
-use crate::migrate::{Migration, Progress, SQLITE, Status, Way};
+use crate::migrate::{Direction, Migration, Progress, SQLITE, Status};
 use crate::settings::Settings;
 
 pub(crate) use pool::Pool;
@@ -178,11 +178,11 @@ async fn end_leases(conn: &mut Conn) -> Result<(), Error> {
 /// Brings the schema in a file up or down; a file that is not there is made on the way up.
 pub(crate) async fn migrate(
     path: &Path,
-    way: Way,
+    way: Direction,
     progress: &mut Progress<'_>,
 ) -> Result<Status, Error> {
     let _lock = file::Lock::take(path)?;
-    let mut conn = pool::writer(path, way == Way::Up).await?;
+    let mut conn = pool::writer(path, way == Direction::Up).await?;
     let done = sql::migrate::run(&mut conn, way, progress).await;
     // The answer is there; a connection that cannot be closed politely does not change it.
     let _ = sqlx::Connection::close(conn).await;

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use usher_domain::object::id::InstallationId;
-use usher_store::migrate::Way;
+use usher_store::migrate::Direction;
 use usher_store::{
     Beginning, Command, Cursor, LoggedEvent, Moved, Place, Provenance, Settings, Store, WorkItem,
 };
 
 use crate::declare::World;
 use crate::sink::Receiver;
-use crate::test_store::{Folder, TestDatabase, on_both_databases, told};
+use crate::test_store::{Folder, TestDatabase, on_both_databases, read_events};
 
 /// What is set in every restored database before it is opened.
 const MARK: &str = "UPDATE installation SET database_identifier = 'restored'";
@@ -124,7 +124,7 @@ async fn open(place: &Place, moved: Moved) -> Arc<Store> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_backup_under_load_is_complete_and_usable_after_its_restore() {
     on_both_databases(async |test_database: TestDatabase| {
-        Store::migrate(&test_database.place, Way::Up).await.unwrap();
+        Store::migrate(&test_database.place, Direction::Up).await.unwrap();
         let store = open(&test_database.place, Moved::NewInstallation).await;
         let first = store.installation().id;
         let world = World::new(&store).await;
@@ -186,7 +186,7 @@ async fn whole_and_consistent(
 async fn goes_on(world: &World, seen: &[LoggedEvent]) {
     let last = seen.last().unwrap().cursor;
     let resource = world.declare("after-the-restore").await;
-    let new = told(&world.store, last, 1).await;
+    let new = read_events(&world.store, last, 1).await;
     assert_eq!(new.len(), 1);
     assert_eq!(new[0].about.resource(), Some(resource.id()));
     assert!(new[0].cursor > last && seen.iter().all(|it| it.id != new[0].id));
@@ -200,15 +200,15 @@ async fn goes_on(world: &World, seen: &[LoggedEvent]) {
 #[tokio::test]
 async fn a_restore_in_place_is_noticed_by_its_mark() {
     on_both_databases(async |test_database: TestDatabase| {
-        Store::migrate(&test_database.place, Way::Up).await.unwrap();
+        Store::migrate(&test_database.place, Direction::Up).await.unwrap();
         let store = open(&test_database.place, Moved::NewInstallation).await;
         let (first, world) = (store.installation().id, World::new(&store).await);
         world.declare("kept").await;
-        told(&store, Cursor::START, 1).await;
+        read_events(&store, Cursor::START, 1).await;
         let folder = Folder::new();
         let Some(copied) = copy(&test_database, &folder).await else { return };
         world.declare("lost").await;
-        let lost = told(&store, Cursor::START, 2).await;
+        let lost = read_events(&store, Cursor::START, 2).await;
         store.close().await;
         // In place: the file comes back under its old name, beside its old lock.
         let places = (&test_database.place, &copied.place);
@@ -234,7 +234,7 @@ async fn a_restore_in_place_is_noticed_by_its_mark() {
 
 async fn goes_on_without_sinks(world: &World, seen: &[LoggedEvent]) {
     let resource = world.declare("after").await;
-    let new = told(&world.store, seen.last().unwrap().cursor, 1).await;
+    let new = read_events(&world.store, seen.last().unwrap().cursor, 1).await;
     assert_eq!(new[0].about.resource(), Some(resource.id()));
 }
 

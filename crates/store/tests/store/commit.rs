@@ -7,11 +7,11 @@ use usher_domain::broker::event::{Event, EventType};
 use usher_domain::broker::facts::GenerationState;
 use usher_domain::broker::phase::Phase;
 use usher_domain::tokens::Lifetime;
-use usher_kernel::{Generation, Row, Standing, Trouble, Uid, Version, Wake};
+use usher_kernel::{Generation, NameState, Row, Trouble, Uid, Version, Wake};
 use usher_store::{Command, Cursor, Error, Place, Release, Settings, Store, WorkItem};
 
 use crate::declare::{World, ending, record, server_key, write};
-use crate::test_store::{TestStore, of_resource, on_both, on_both_with, told};
+use crate::test_store::{TestStore, of_resource, on_both, on_both_with, read_events};
 
 /// Red by: a commit that does not compare the version.
 // Requirement: Q-8
@@ -45,10 +45,10 @@ async fn a_commit_that_fails_writes_nothing_of_it() {
         test.database.execute(refusal(test.database.is_postgres())).await;
         let (item, claim, wake) = (leased.item, leased.claim, Wake::Never);
         step.release = Some(Release { item, claim, wake, reason: "NoSuchReason" });
-        step.rows = vec![Row { standing: Standing::Seen, ..read.name_ledger.rows()[0].clone() }];
+        step.rows = vec![Row { state: NameState::Seen, ..read.name_ledger.rows()[0].clone() }];
         test.store.commit(step).await.unwrap_err();
         assert_eq!(test.store.resource(id).await.unwrap(), read);
-        assert_eq!(told(&test.store, Cursor::START, 1).await.len(), 1);
+        assert_eq!(read_events(&test.store, Cursor::START, 1).await.len(), 1);
         assert!(test.store.entry(item).await.unwrap().unwrap().lease_until.is_some());
     })
     .await;
@@ -77,7 +77,7 @@ async fn a_book_is_read_back_as_it_was_written() {
             read.state.intended("usher", read.state.fields().created_at)
         );
         let mut seen = read.name_ledger.rows()[1].clone();
-        seen.standing = Standing::Seen;
+        seen.state = NameState::Seen;
         seen.uid = Some(Uid::new("u-1"));
         seen.evidence.answer = "present and \"ours\"".to_owned();
         let mut composed = read.name_ledger.rows()[0].clone();
@@ -117,7 +117,7 @@ async fn a_state_that_did_not_change_is_not_written() {
         let leased = world.claim(item).await;
         let mut step = write(record(&leased), |_| (), None);
         step.rows =
-            vec![Row { standing: Standing::Seen, ..record(&leased).name_ledger.rows()[0].clone() }];
+            vec![Row { state: NameState::Seen, ..record(&leased).name_ledger.rows()[0].clone() }];
         let (claim, wake, reason) = (leased.claim, Wake::Now, "RecordingAnchor");
         step.release = Some(Release { item, claim, wake, reason });
         test.store.commit(step).await.unwrap();
@@ -200,7 +200,7 @@ async fn an_end_releases_what_it_held_and_begins_a_tombstone() {
         assert!(test.store.entry(tombstone).await.unwrap().is_some());
         let occupancy = test.store.occupancy(world.project).await.unwrap();
         assert_eq!((occupancy.rows, occupancy.tombstones), (1, 1));
-        let told = told(&test.store, Cursor::START, 3).await;
+        let told = read_events(&test.store, Cursor::START, 3).await;
         let last = told.last().unwrap();
         assert_eq!(
             (of_resource(last).2, &last.data["outcome"]),
@@ -286,7 +286,7 @@ async fn a_message_of_another_system_is_kept_whatever_it_contains() {
         let event = Some(Event::Failed { message: message.clone() });
         let step = write(record(&leased), |it| it.phase = Phase::Failed, event);
         test.store.commit(step).await.unwrap();
-        let told = told(&test.store, Cursor::START, 2).await;
+        let told = read_events(&test.store, Cursor::START, 2).await;
         assert_eq!(told[1].data["message"], message.replace('\0', "\u{fffd}"));
         let trouble = Trouble::Rejected { what: message };
         test.store.postpone(item, leased.claim, trouble).await.unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use usher_sim::contract::store::PROMISES;
-use usher_store::migrate::Way;
+use usher_store::migrate::Direction;
 use usher_store::{Settings, Store};
 
 use crate::declare::World;
@@ -17,7 +17,7 @@ fn on(ids: impl AsyncFn() -> Option<TestDatabase>) {
         let runtime = Arc::new(builder().unwrap());
         let real = runtime.block_on(async {
             let database = ids().await?;
-            Store::migrate(&database.place, Way::Up).await.unwrap();
+            Store::migrate(&database.place, Direction::Up).await.unwrap();
             let store = Store::open(&database.place, Settings::default()).await.unwrap();
             let store = Arc::new(store);
             let world = World::new(&store).await;

@@ -45,12 +45,12 @@ async fn a_guard_trips_once_and_its_reset_wakes_every_item() {
         let store = &test.store;
         let world = World::new(store).await;
         let id = world.declare("web").await.id();
-        assert!(!store.set_rail("w".to_owned(), true).await.unwrap(), "it is not pinned");
+        assert!(!store.set_guard("w".to_owned(), true).await.unwrap(), "it is not pinned");
         store.pin_world("w".to_owned(), pin("a", 1)).await.unwrap();
-        assert!(store.set_rail("w".to_owned(), true).await.unwrap());
-        assert!(!store.set_rail("w".to_owned(), true).await.unwrap());
+        assert!(store.set_guard("w".to_owned(), true).await.unwrap());
+        assert!(!store.set_guard("w".to_owned(), true).await.unwrap());
         let before = store.entry(WorkItem::Resource(id)).await.unwrap().unwrap().wake_seq;
-        assert!(store.set_rail("w".to_owned(), false).await.unwrap());
+        assert!(store.set_guard("w".to_owned(), false).await.unwrap());
         let state = store.world("w").await.unwrap().unwrap();
         assert!(state.tripped_at.is_none() && state.opened_at.is_some());
         let after = store.entry(WorkItem::Resource(id)).await.unwrap().unwrap().wake_seq;

@@ -20,7 +20,7 @@ use usher_domain::object::provider::Provider;
 use usher_domain::placements::{NamespacePhase, Placement};
 use usher_domain::projects::Project;
 use usher_domain::tokens::ServerKey;
-use usher_kernel::{Record, Row, Standing};
+use usher_kernel::{NameState, Record, Row};
 use usher_sim::contract::port::TestIds;
 use usher_store::{Acceptance, Error, Held, Leased, ResourceWrite, Store, WorkItem};
 use uuid::Uuid;
@@ -224,7 +224,7 @@ pub(crate) fn ending(record: &Record<Resource>) -> ResourceWrite {
         it.outcome = Some(Outcome::Removed);
     };
     let event = Event::Deleted { outcome: Outcome::Removed };
-    let gone = |row: &Row| Row { standing: Standing::Gone, ..row.clone() };
+    let gone = |row: &Row| Row { state: NameState::Gone, ..row.clone() };
     ResourceWrite {
         rows: record.name_ledger.rows().iter().map(gone).collect(),
         ..write(record, end, Some(event))

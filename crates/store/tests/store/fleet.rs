@@ -17,7 +17,7 @@ use usher_store::{
 };
 use uuid::Uuid;
 
-use crate::test_store::{TestStore, on_both, told};
+use crate::test_store::{TestStore, on_both, read_events};
 
 /// Long enough for every test.
 pub(crate) const LONG: Duration = Duration::from_mins(10);
@@ -228,7 +228,7 @@ async fn machines_are_read_back_as_they_were_written() {
         let read = store.machine(machine.id).await.unwrap();
         assert_eq!((read.record.version, &read.record.state), (Version(2), &next));
         assert_eq!(read.record.name_ledger, name_ledger);
-        let told = told(store, Cursor::START, 1).await;
+        let told = read_events(store, Cursor::START, 1).await;
         let about = About::Machine { id: machine.id, event_type: EventType::Moved };
         assert_eq!((told[0].about, told[0].version), (about, Version(2)));
         assert_eq!(told[0].data["cluster"], "a");
@@ -255,7 +255,11 @@ async fn a_machine_that_moved_hinders_no_other_of_its_cycle() {
         assert_eq!(store.machine(mine[0].id).await.unwrap(), mine[0]);
         assert_eq!(store.machine(theirs.id).await.unwrap(), theirs, "another shard's");
         assert_eq!(store.machine(mine[1].id).await.unwrap().record.version, Version(2));
-        assert_eq!(told(store, Cursor::START, 1).await.len(), 1, "only what was written is told");
+        assert_eq!(
+            read_events(store, Cursor::START, 1).await.len(),
+            1,
+            "only what was written is told"
+        );
     })
     .await;
 }

@@ -11,7 +11,7 @@ use usher_domain::broker::phase::Phase;
 use usher_store::{Acceptance, Cursor, Error, Place, ResourceWrite, Settings};
 
 use crate::declare::{World, write};
-use crate::test_store::{TestStore, on_both, on_both_with, told};
+use crate::test_store::{TestStore, on_both, on_both_with, read_events};
 
 /// More than all workers together can take at once.
 const MANY: usize = 40;
@@ -69,7 +69,7 @@ async fn declarations_that_come_together_are_all_there_and_all_counted() {
             let record = test.store.provider_config(config).await.unwrap();
             assert_eq!(usize::try_from(record.state.users).unwrap(), 1 + MANY / 2);
         }
-        assert_eq!(told(&test.store, Cursor::START, MANY + 2).await.len(), MANY + 2);
+        assert_eq!(read_events(&test.store, Cursor::START, MANY + 2).await.len(), MANY + 2);
         let due = "SELECT COUNT(*) FROM queue WHERE kind = 'resource' AND due IS NOT NULL";
         assert_eq!(test.database.number(due).await, i64::try_from(MANY + 2).unwrap());
     })
@@ -130,7 +130,7 @@ async fn of_commits_that_come_together_those_that_lost_are_refused_and_no_other(
         }
         let ready = "SELECT COUNT(*) FROM resources WHERE phase = 'Ready'";
         assert_eq!(test.database.number(ready).await, i64::try_from(MANY).unwrap());
-        assert_eq!(told(&test.store, Cursor::START, 2 * MANY).await.len(), 2 * MANY);
+        assert_eq!(read_events(&test.store, Cursor::START, 2 * MANY).await.len(), 2 * MANY);
     })
     .await;
 }

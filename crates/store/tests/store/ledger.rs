@@ -11,7 +11,7 @@ use usher_domain::broker::reconciler::Broker;
 use usher_domain::broker::snapshot::{Guard, Object, Snapshot};
 use usher_domain::object::authority::Authority;
 use usher_kernel::{
-    Generation, Record, Report, Stage, Standing, Stopped, Timestamp, Trouble, Uid, Version, Wake,
+    Generation, NameState, Record, Report, Stage, Stopped, Timestamp, Trouble, Uid, Version, Wake,
     World as _, step,
 };
 use usher_store::{Leased, LeasedLedger, WorkItem};
@@ -54,7 +54,7 @@ impl usher_kernel::World<Broker> for Outside {
             by: "local".to_owned(),
             at: self.now,
             authority: Authority::Pinned,
-            rail_tripped: false,
+            guard_tripped: false,
             namespace_ready: Ok(true),
             anchors: Ok(anchors),
             config_ready: false,
@@ -141,7 +141,7 @@ async fn a_step_releases_its_lease_exactly_once() {
 
         let leased = world.claim(item).await;
         let row = &record(&leased).name_ledger.rows()[0];
-        assert_eq!((row.standing, row.uid.clone()), (Standing::Seen, Some(Uid::new("u-1"))));
+        assert_eq!((row.state, row.uid.clone()), (NameState::Seen, Some(Uid::new("u-1"))));
         assert_eq!(record(&leased).version, Version(2));
         let seen = outside.observe(record(&leased)).await;
         assert!(seen.is_ok());

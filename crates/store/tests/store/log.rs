@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::asked;
 use crate::declare::{World, marked};
-use crate::test_store::{TestStore, of_resource, on_both, told};
+use crate::test_store::{TestStore, of_resource, on_both, read_events};
 
 /// Writes an event past the store, in whatever transaction the connection is in.
 async fn insert_event(conn: &mut PgConnection) -> Uuid {
@@ -26,7 +26,7 @@ async fn insert_event(conn: &mut PgConnection) -> Uuid {
 }
 
 async fn read(store: &Store, after: Cursor, count: usize) -> (Vec<Uuid>, Cursor) {
-    let told = told(store, after, count).await;
+    let told = read_events(store, after, count).await;
     let cursor = told.last().map_or(after, |it| it.cursor);
     (told.iter().map(|it| *it.id.as_uuid()).collect(), cursor)
 }
@@ -204,7 +204,7 @@ async fn a_reader_behind_the_floor_gets_an_error() {
         for name in ["a", "b", "c"] {
             world.declare(name).await;
         }
-        let told = told(&test.store, Cursor::START, 3).await;
+        let told = read_events(&test.store, Cursor::START, 3).await;
         let (first, second) = (told[0].cursor, told[1].cursor);
         let long_ago = told[0].occurred_at;
         assert_eq!(test.store.forget_events(long_ago, 10).await.unwrap(), 0, "none is older");
@@ -233,7 +233,7 @@ async fn an_event_says_who_what_when_and_with_which_version() {
         let (again, _) =
             test.store.command(resource.id(), Command::Deprovision, None).await.unwrap();
         assert!(again.deletion_requested_at().is_some());
-        let told = told(&test.store, Cursor::START, 2).await;
+        let told = read_events(&test.store, Cursor::START, 2).await;
         let types: Vec<_> = told.iter().map(|it| (of_resource(it).2, it.version)).collect();
         let expected = [(EventType::Requested, Version(1)), (EventType::Deleting, Version(2))];
         assert_eq!(types, expected, "asking again tells nothing");

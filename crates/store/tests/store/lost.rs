@@ -12,7 +12,7 @@ use usher_kernel::Version;
 use usher_store::{Cursor, Error, Place, Settings, Store};
 
 use crate::declare::{World, write};
-use crate::test_store::{Folder, TestStore, on_both, told};
+use crate::test_store::{Folder, TestStore, on_both, read_events};
 
 /// What befalls the next COMMIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,14 +115,14 @@ async fn a_commit_whose_answer_is_lost_is_verified() {
         *next.lock().unwrap() = Fate::Overtaken;
         let overtaken = store.commit(step.clone()).await.unwrap_err();
         assert!(matches!(overtaken, Error::Conflict), "another writer won: {overtaken}");
-        assert_eq!(told(&store, Cursor::START, 1).await.len(), 1);
+        assert_eq!(read_events(&store, Cursor::START, 1).await.len(), 1);
 
         let step = usher_store::ResourceWrite { version: Version(2), ..step };
         *next.lock().unwrap() = Fate::Unanswered;
         store.commit(step).await.unwrap();
         let done = store.resource(id).await.unwrap();
         assert_eq!((done.version, done.state.phase()), (Version(3), Phase::Ready));
-        assert_eq!(told(&store, Cursor::START, 2).await.len(), 2);
+        assert_eq!(read_events(&store, Cursor::START, 2).await.len(), 2);
     })
     .await;
 }

@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use crate::declare::World;
 use crate::fleet::{LONG, PATIENCE, aim, bind, cluster, cycle, joined, lease, settle, shard};
-use crate::test_store::{TestStore, on_both, told};
+use crate::test_store::{TestStore, on_both, read_events};
 
 fn disputed(it: &StoredMachine) -> MachineWrite {
     let host = Host { provider: "p".to_owned(), reference: "elsewhere".to_owned() };
@@ -66,7 +66,7 @@ async fn writes_of_others_to_a_machine_are_marked_until_its_shard_reads_them() {
         let settle = MachineCommand::Settle(Settlement::Adopt);
         let settled = store.command_machine(two.id, settle.clone(), None).await.unwrap();
         assert_eq!(settled.record.state.phase(), Phase::Configured);
-        let told = told(store, Cursor::START, 1).await;
+        let told = read_events(store, Cursor::START, 1).await;
         let about = About::Machine { id: two.id, event_type: EventType::Settled };
         assert_eq!((told[0].about, told[0].version), (about, settled.record.version));
         let refused = store.command_machine(two.id, settle, None).await.unwrap_err();

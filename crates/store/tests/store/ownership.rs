@@ -10,8 +10,8 @@ use usher_domain::object::id::{AuditId, ResourceId};
 use usher_domain::object::idempotency::{self, Digest, Key, Scope};
 use usher_domain::object::occupancy::Occupied;
 use usher_domain::placements::NamespacePhase;
-use usher_kernel::{Standing, Timestamp};
-use usher_store::migrate::Way;
+use usher_kernel::{NameState, Timestamp};
+use usher_store::migrate::Direction;
 use usher_store::{
     Acceptance, Command, Cursor, Error, Moved, Place, Provenance, RememberedKey, ResourceFilter,
     Settings, Store, WorkItem,
@@ -19,7 +19,7 @@ use usher_store::{
 use uuid::Uuid;
 
 use crate::declare::{World, ending};
-use crate::test_store::{TestDatabase, TestStore, on_both, on_both_databases, told};
+use crate::test_store::{TestDatabase, TestStore, on_both, on_both_databases, read_events};
 
 /// Red by: a reference without its foreign key, or one that a deleted row still holds.
 // Requirement: D-4
@@ -291,14 +291,14 @@ async fn an_abandoned_resource_is_recorded_and_can_be_reaped() {
             Command::Abandon { by: "ann".to_owned(), reason: "the site is gone".to_owned() };
         test.store.command(id, order, None).await.unwrap();
         let record = test.store.resource(id).await.unwrap();
-        assert!(record.name_ledger.rows().iter().all(|it| it.standing == Standing::Abandoned));
+        assert!(record.name_ledger.rows().iter().all(|it| it.state == NameState::Abandoned));
         assert_eq!(test.store.entry(WorkItem::Tombstone(id)).await.unwrap(), None);
         let config = record.state.pinned().provider_config;
         assert_eq!(test.store.provider_config(config).await.unwrap().state.users, 0);
         test.store.command(id, Command::Reap { by: "ann".to_owned() }, None).await.unwrap();
         let leased = world.claim(WorkItem::Tombstone(id)).await;
         let open = crate::declare::record(&leased).name_ledger.rows().iter();
-        assert!(open.into_iter().all(|it| it.standing == Standing::Intended));
+        assert!(open.into_iter().all(|it| it.state == NameState::Intended));
         assert_eq!(test.store.provider_config(config).await.unwrap().state.users, 0);
     })
     .await;
@@ -315,7 +315,7 @@ async fn carry_off(test_database: &TestDatabase) {
 async fn a_database_that_was_seen_elsewhere_is_another_installation() {
     on_both_databases(async |test_database: TestDatabase| {
         let place = &test_database.place;
-        Store::migrate(place, Way::Up).await.unwrap();
+        Store::migrate(place, Direction::Up).await.unwrap();
         let open = async |moved| {
             let settings = Settings { moved, ..Settings::default() };
             let store = Store::open(place, settings).await.unwrap();
@@ -345,7 +345,7 @@ async fn a_database_that_was_seen_elsewhere_is_another_installation() {
 async fn a_copied_file_is_another_installation() {
     let (one, two) = (TestDatabase::sqlite(), TestDatabase::sqlite());
     let (Place::Sqlite(from), Place::Sqlite(to)) = (&one.place, &two.place) else { return };
-    Store::migrate(&one.place, Way::Up).await.unwrap();
+    Store::migrate(&one.place, Direction::Up).await.unwrap();
     let store = Store::open(&one.place, Settings::default()).await.unwrap();
     let first = store.installation().id;
     store.close().await;
@@ -362,11 +362,11 @@ async fn a_copied_file_is_another_installation() {
 async fn after_a_logical_restore_old_transaction_ids_hide_no_event() {
     on_both_databases(async |test_database: TestDatabase| {
         let place = &test_database.place;
-        Store::migrate(place, Way::Up).await.unwrap();
+        Store::migrate(place, Direction::Up).await.unwrap();
         let store = Arc::new(Store::open(place, Settings::default()).await.unwrap());
         let world = World::new(&store).await;
         world.declare("before").await;
-        let before = told(&store, Cursor::START, 1).await;
+        let before = read_events(&store, Cursor::START, 1).await;
         store.close().await;
         if test_database.is_postgres() {
             test_database.execute("UPDATE events SET xid = '9000000000000'::xid8").await;
@@ -374,10 +374,10 @@ async fn after_a_logical_restore_old_transaction_ids_hide_no_event() {
         carry_off(&test_database).await;
         let settings = Settings { moved: Moved::SameInstallation, ..Settings::default() };
         let store = Arc::new(Store::open(place, settings).await.unwrap());
-        let old = told(&store, Cursor::START, 1).await;
+        let old = read_events(&store, Cursor::START, 1).await;
         assert_eq!((old.len(), old[0].id), (1, before[0].id), "what was there is read");
         World { store: Arc::clone(&store), ..world }.declare("after").await;
-        let new = told(&store, old[0].cursor, 1).await;
+        let new = read_events(&store, old[0].cursor, 1).await;
         assert_eq!(new.len(), 1, "and what is new comes after it");
         assert_eq!(new[0].data["name"], "after");
     })

@@ -7,7 +7,7 @@ use std::time::Duration;
 use usher_domain::broker::phase::Phase;
 use usher_kernel::schedule::{Claim, Entry, Jitter, Pace};
 use usher_kernel::{Timestamp, Trouble, Wake};
-use usher_store::migrate::Way;
+use usher_store::migrate::Direction;
 use usher_store::{Command, Place, Release, Settings, Store, WorkItem};
 
 use crate::declare::{World, record, write};
@@ -355,7 +355,7 @@ async fn the_statements_of_the_queue_do_what_the_rules_say() {
 #[tokio::test]
 async fn a_file_that_is_opened_again_has_no_leases_of_the_dead() {
     let test_database = TestDatabase::sqlite();
-    Store::migrate(&test_database.place, Way::Up).await.unwrap();
+    Store::migrate(&test_database.place, Direction::Up).await.unwrap();
     let store = Arc::new(Store::open(&test_database.place, Settings::default()).await.unwrap());
     let world = World::new(&store).await;
     let leased = world.claim(WorkItem::Resource(world.declare("web").await.id())).await;

@@ -14,7 +14,7 @@ use usher_domain::peers::Peer;
 use usher_domain::tokens::{Lifetime, Outcome, Request, Token};
 use usher_kernel::schedule::{Claim, Entry};
 use usher_kernel::{Generation, Record, Timestamp, Trouble};
-use usher_sim::contract::port::{No, Port, TestIds, Told};
+use usher_sim::contract::port::{No, Port, ReadEvents, TestIds};
 use usher_store::{
     Acceptance, Batch, Command, ConfigWrite, Cursor, Error, Release, RememberedKey, ResourceWrite,
     Snapshot, Store, WorkItem,
@@ -22,7 +22,7 @@ use usher_store::{
 
 use crate::declare::server_key;
 use crate::simulated::FaultPhase;
-use crate::test_store::{self, of_resource, told};
+use crate::test_store::{self, of_resource, read_events};
 
 /// A store, and the runtime it waits with.
 pub(crate) struct Real {
@@ -61,7 +61,7 @@ pub(crate) fn no(error: &Error) -> No {
     }
 }
 
-fn row(it: &usher_store::LoggedEvent) -> Told {
+fn row(it: &usher_store::LoggedEvent) -> ReadEvents {
     let text = |key: &str| it.data.get(key).and_then(|it| it.as_str()).unwrap_or_default();
     let event = match of_resource(it).2 {
         EventType::Requested => Event::Requested,
@@ -78,7 +78,7 @@ fn row(it: &usher_store::LoggedEvent) -> Told {
         }
     };
     let generation = it.data["generation"].as_u64().unwrap();
-    Told {
+    ReadEvents {
         place: it.cursor.to_string(),
         resource: of_resource(it).0,
         version: it.version,
@@ -210,12 +210,12 @@ impl Port for Real {
         self.run(self.store.peers(resource))
     }
 
-    fn events(&mut self, after: Option<&str>, count: u32) -> Result<Vec<Told>, No> {
+    fn events(&mut self, after: Option<&str>, count: u32) -> Result<Vec<ReadEvents>, No> {
         let after = after.map_or(Cursor::START, |it| it.parse().unwrap());
         if self.database.is_postgres() {
             // Another transaction may delay a row; a later read finds it.
             let wanted = self.count_after(after);
-            self.runtime.block_on(told(&self.store, after, wanted));
+            self.runtime.block_on(read_events(&self.store, after, wanted));
         }
         let rows = self.run(self.store.events(after, count))?;
         Ok(rows.iter().map(row).collect())

@@ -6,7 +6,7 @@ use std::time::Duration;
 use usher_domain::object::slug::Slug;
 use usher_domain::sinks::{Parked, Proof, Scheme, SecretCoordinate, SecretPlace, Sink};
 use usher_kernel::schedule::Pace;
-use usher_store::relay::Figures;
+use usher_store::relay::RelayConfig;
 use usher_store::{
     Beginning, Command, Cursor, Error, Moved, RoundEnd, Settings, Settlement, SinkState, Store,
 };
@@ -14,11 +14,11 @@ use usher_store::{
 use crate::declare::World;
 use crate::running::{Running, SECRET};
 use crate::sink::{Delivery, Receiver, Reply};
-use crate::test_store::{TestStore, on_both, on_both_with, told};
+use crate::test_store::{TestStore, on_both, on_both_with, read_events};
 
 /// Retries come at once; nothing runs out while a slow machine works.
-fn hurried() -> Figures {
-    Figures {
+fn hurried() -> RelayConfig {
+    RelayConfig {
         pace: Pace {
             lease: Duration::from_mins(3),
             base: Duration::from_millis(20),
@@ -27,7 +27,7 @@ fn hurried() -> Figures {
         request: Duration::from_mins(1),
         refused_grace: Duration::from_millis(300),
         database_pause: Duration::from_millis(20),
-        ..Figures::default()
+        ..RelayConfig::default()
     }
 }
 
@@ -57,7 +57,7 @@ fn ids(deliveries: &[Delivery]) -> Vec<String> {
 }
 
 async fn logged(store: &Store, count: usize) -> Vec<String> {
-    told(store, Cursor::START, count).await.iter().map(|it| it.id.to_string()).collect()
+    read_events(store, Cursor::START, count).await.iter().map(|it| it.id.to_string()).collect()
 }
 
 /// Red by: an attribute that is missing, or another id for the same row.
@@ -88,7 +88,7 @@ async fn events_arrive_as_cloud_events_in_the_order_of_the_log() {
         assert_eq!(form, "application/cloudevents+json; charset=utf-8");
         relay.stop().await;
         let found = state(&test.store, &sink).await;
-        assert_eq!(found.cursor, told(&test.store, Cursor::START, 11).await[10].cursor);
+        assert_eq!(found.cursor, read_events(&test.store, Cursor::START, 11).await[10].cursor);
         assert_eq!((found.lease_until, found.attempts), (None, 0));
     })
     .await;
@@ -298,7 +298,7 @@ async fn two_relays_deliver_everything_once_between_them_and_in_order() {
             world.declare(&format!("r{turn}")).await;
         }
         receiver.heard(30).await;
-        let last = told(&test.store, Cursor::START, 30).await[29].cursor;
+        let last = read_events(&test.store, Cursor::START, 30).await[29].cursor;
         until(&test.store, &sink, |it| it.cursor == last && it.lease_until.is_none()).await;
         assert_eq!(ids(&receiver.deliveries()), logged(&test.store, 30).await);
         for relay in relays {
@@ -352,7 +352,7 @@ async fn a_relay_that_lost_its_lease_writes_nothing() {
         let second = store.lease_sink(name.clone(), lease).await.unwrap();
         let second = second.unwrap();
         assert!(second.fence > first.fence);
-        let cursor = told(store, Cursor::START, 1).await[0].cursor;
+        let cursor = read_events(store, Cursor::START, 1).await[0].cursor;
         let end = RoundEnd::Done;
         let late = Settlement { lease: first, cursor, end: end.clone() };
         assert!(!store.settle_sink(late).await.unwrap());
@@ -371,7 +371,7 @@ async fn sinks_are_entered_changed_parked_and_removed() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         world.declare("old").await;
-        let end = told(&test.store, Cursor::START, 1).await[0].cursor;
+        let end = read_events(&test.store, Cursor::START, 1).await[0].cursor;
         let receiver = Receiver::new().await;
         let sink = receiver.sink("hook", None);
         let store = &test.store;
@@ -437,7 +437,7 @@ async fn killed_again_and_again_it_loses_nothing_and_keeps_the_order_of_every_re
         let receiver = Receiver::new().await;
         let sink = receiver.sink("hook", None);
         test.store.create_sink(sink.clone(), Beginning::Oldest).await.unwrap();
-        let figures = Figures {
+        let config = RelayConfig {
             pace: Pace { lease: Duration::from_millis(150), ..hurried().pace },
             request: Duration::from_millis(50),
             batch: 5,
@@ -453,13 +453,13 @@ async fn killed_again_and_again_it_loses_nothing_and_keeps_the_order_of_every_re
             })
         };
         for round in 0..12_u64 {
-            let relay = Running::start(&test.store, figures.clone());
+            let relay = Running::start(&test.store, config.clone());
             tokio::time::sleep(Duration::from_millis(7 * (round % 5))).await;
             relay.kill().await;
         }
         writer.await.unwrap();
         let relay = Running::start(&test.store, hurried());
-        let last = told(&test.store, Cursor::START, 80).await[79].cursor;
+        let last = read_events(&test.store, Cursor::START, 80).await[79].cursor;
         until(&test.store, &sink, |it| it.cursor == last).await;
         relay.stop().await;
         let mut first = vec![];

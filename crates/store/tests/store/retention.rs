@@ -7,7 +7,7 @@ use usher_store::{Beginning, Cursor, Error, Retention, RoundEnd, Settlement, Swe
 
 use crate::declare::World;
 use crate::sink::Receiver;
-use crate::test_store::{TestStore, on_both, told};
+use crate::test_store::{TestStore, on_both, read_events};
 
 /// Keeps nothing that may go, two rows at a time.
 const NOTHING: Retention =
@@ -22,7 +22,7 @@ async fn events_are_deleted_when_old_and_delivered_to_every_sink() {
         for turn in 0..5 {
             world.declare(&format!("r{turn}")).await;
         }
-        let all = told(&test.store, Cursor::START, 5).await;
+        let all = read_events(&test.store, Cursor::START, 5).await;
         let kept = test.store.sweep(Retention::default()).await.unwrap();
         assert_eq!(kept, Swept::default(), "nothing is old");
         let receiver = Receiver::new().await;
@@ -62,7 +62,7 @@ async fn the_floor_never_goes_back() {
         for turn in 0..40 {
             world.declare(&format!("r{turn}")).await;
         }
-        let all = told(&test.store, Cursor::START, 40).await;
+        let all = read_events(&test.store, Cursor::START, 40).await;
         let later = test.store.now().await.unwrap().after(Duration::from_secs(1));
         let sweepers: Vec<_> = (1..=8)
             .map(|batch| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use usher_store::Store;
-use usher_store::relay::{Figures, Relay, SecretsOf};
+use usher_store::relay::{Relay, RelayConfig, SecretsOf};
 
 /// What the secret of a sink is.
 pub(crate) const SECRET: &str = "c2VjcmV0LW9mLXRoZS1ob29r";
@@ -17,9 +17,9 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) fn start(store: &Arc<Store>, figures: Figures) -> Self {
+    pub(crate) fn start(store: &Arc<Store>, config: RelayConfig) -> Self {
         let secrets = SecretsOf(|name: &str| (name == "HOOK").then(|| SECRET.to_owned()));
-        let relay = Relay::new(Arc::clone(store), Arc::new(secrets), figures).unwrap();
+        let relay = Relay::new(Arc::clone(store), Arc::new(secrets), config).unwrap();
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(relay.run(async {
             let _ = stopped.await;

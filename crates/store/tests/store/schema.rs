@@ -16,8 +16,8 @@ use usher_domain::operators::Role;
 use usher_domain::peers::{Cause, Stage};
 use usher_domain::placements::NamespacePhase;
 use usher_domain::sinks;
-use usher_kernel::Standing;
-use usher_store::migrate::{Refusal, Way};
+use usher_kernel::NameState;
+use usher_store::migrate::{Direction, Refusal};
 use usher_store::{Error, Layer, Place, Settings, Store, WorkItem};
 
 use crate::declare::World;
@@ -50,7 +50,7 @@ fn closed_sets() -> BTreeMap<&'static str, Vec<&'static str>> {
         ("labels_layer_check", Layer::WORDS.to_vec()),
         ("records_kind_check", WorkItem::RECORDS.to_vec()),
         ("machines_phase_check", words(fleet::phase::Phase::ALL, fleet::phase::Phase::as_str)),
-        ("names_standing_check", words(&Standing::ALL, Standing::as_str)),
+        ("names_standing_check", words(&NameState::ALL, NameState::as_str)),
         ("operator_tokens_role_check", words(Role::ALL, Role::as_str)),
         ("peers_cause_check", words(&Cause::ALL, Cause::as_str)),
         ("peers_stage_check", Stage::WORDS.to_vec()),
@@ -200,22 +200,26 @@ async fn the_migrations_make_the_schema_that_was_committed() {
 async fn migrations_go_up_and_down_and_up_again_with_data() {
     on_both_databases(async |test_database: TestDatabase| {
         let place = &test_database.place;
-        let all = Store::migrate(place, Way::Up).await.unwrap();
+        let all = Store::migrate(place, Direction::Up).await.unwrap();
         let count = all.applied.len();
         assert_eq!(all.pending, Vec::<String>::new());
         let before = described(&test_database).await;
         for down in 1..=count {
             fill(place).await;
-            let status = Store::migrate(place, Way::Down(down)).await.unwrap();
+            let status = Store::migrate(place, Direction::Down(down)).await.unwrap();
             assert_eq!((status.applied.len(), status.pending.len()), (count - down, down));
-            let status = Store::migrate(place, Way::Up).await.unwrap();
+            let status = Store::migrate(place, Direction::Up).await.unwrap();
             assert_eq!(status, all);
             assert_eq!(described(&test_database).await, before, "down by {down} and up again");
         }
         fill(place).await;
-        let refused = Store::migrate(place, Way::Down(count + 1)).await.unwrap_err();
+        let refused = Store::migrate(place, Direction::Down(count + 1)).await.unwrap_err();
         assert!(matches!(refused, Error::Schema(Refusal::TooFar { .. })), "{refused}");
-        assert_eq!(Store::migrate(place, Way::Stay).await.unwrap(), all, "nothing was changed");
+        assert_eq!(
+            Store::migrate(place, Direction::Stay).await.unwrap(),
+            all,
+            "nothing was changed"
+        );
     })
     .await;
 }
@@ -240,18 +244,18 @@ async fn closed(store: std::sync::Arc<Store>) {
 async fn a_newer_a_changed_and_a_foreign_schema_are_refused_by_name() {
     on_both_databases(async |test_database: TestDatabase| {
         let place = &test_database.place;
-        Store::migrate(place, Way::Up).await.unwrap();
-        Store::migrate(place, Way::Down(1)).await.unwrap();
+        Store::migrate(place, Direction::Up).await.unwrap();
+        Store::migrate(place, Direction::Down(1)).await.unwrap();
         let refused = Store::open(place, Settings::default()).await.unwrap_err();
         let behind = Refusal::Behind { missing: "0010_free_and_gone_machines".to_owned() };
         assert!(matches!(&refused, Error::Schema(it) if *it == behind), "{refused}");
-        Store::migrate(place, Way::Up).await.unwrap();
+        Store::migrate(place, Direction::Up).await.unwrap();
         let bytes = if test_database.is_postgres() { "'\\x01'" } else { "x'01'" };
         test_database
             .execute(&format!("INSERT INTO usher_schema VALUES ('0099_later', {bytes})"))
             .await;
         let newer = Refusal::Newer { found: "0099_later".to_owned() };
-        for way in [Way::Up, Way::Down(1), Way::Stay] {
+        for way in [Direction::Up, Direction::Down(1), Direction::Stay] {
             let refused = Store::migrate(place, way).await.unwrap_err();
             assert!(matches!(&refused, Error::Schema(it) if *it == newer), "{refused}");
         }
@@ -273,7 +277,7 @@ async fn a_newer_a_changed_and_a_foreign_schema_are_refused_by_name() {
         }
         test_database.execute("CREATE TABLE shop (id int)").await;
         for refused in [
-            Store::migrate(&test_database.place, Way::Up).await.map(|_| ()).unwrap_err(),
+            Store::migrate(&test_database.place, Direction::Up).await.map(|_| ()).unwrap_err(),
             Store::open(&test_database.place, Settings::default()).await.map(|_| ()).unwrap_err(),
         ] {
             let table = Refusal::Foreign { table: "shop".to_owned() };

@@ -19,7 +19,7 @@ use usher_sim::clock::{PACE, REQUEST_BOUND, millis};
 use usher_sim::contract::port::No;
 use usher_sim::rng::Rng;
 use usher_sim::scenario::{Verdict, run_world};
-use usher_store::migrate::Way;
+use usher_store::migrate::Direction;
 use usher_store::{Error, Place, ResourceWrite, Settings, Store};
 use uuid::Uuid;
 
@@ -187,7 +187,7 @@ fn template() -> &'static [(&'static str, Vec<u8>); 2] {
         let folder = Folder::in_memory();
         let place = Place::Sqlite(folder.0.join("usher.db"));
         runtime().block_on(async {
-            Store::migrate(&place, Way::Up).await.unwrap();
+            Store::migrate(&place, Direction::Up).await.unwrap();
             let store = Arc::new(Store::open(&place, settings()).await.unwrap());
             World::on(&store, &ids()).await;
             store.close().await;

@@ -42,7 +42,7 @@ impl Delivery {
 }
 
 #[derive(Default)]
-struct Heard {
+struct Received {
     deliveries: Vec<Delivery>,
     replies: VecDeque<Reply>,
     usual: Option<Reply>,
@@ -51,7 +51,7 @@ struct Heard {
 /// The server; it ends with the value.
 pub(crate) struct Receiver {
     port: u16,
-    heard: Arc<Mutex<Heard>>,
+    heard: Arc<Mutex<Received>>,
     task: JoinHandle<()>,
 }
 
@@ -69,7 +69,7 @@ impl Receiver {
     pub(crate) async fn at(port: u16) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let heard = Arc::new(Mutex::new(Heard::default()));
+        let heard = Arc::new(Mutex::new(Received::default()));
         let task = tokio::spawn(listen(listener, Arc::clone(&heard)));
         Self { port, heard, task }
     }
@@ -110,7 +110,7 @@ impl Receiver {
     }
 }
 
-async fn listen(listener: TcpListener, heard: Arc<Mutex<Heard>>) {
+async fn listen(listener: TcpListener, heard: Arc<Mutex<Received>>) {
     let mut connections = tokio::task::JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         let heard = Arc::clone(&heard);
@@ -143,7 +143,7 @@ impl From<Infallible> for Closed {
 
 async fn answer(
     request: Request<Incoming>,
-    heard: &Mutex<Heard>,
+    heard: &Mutex<Received>,
 ) -> Result<Response<Full<Bytes>>, Closed> {
     let headers = request.headers().clone();
     let body = request.into_body().collect().await.map_err(|_| Closed)?.to_bytes();

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use sqlx::{AssertSqlSafe, Connection as _};
 use usher_domain::broker::event::EventType;
 use usher_domain::object::id::{ProjectId, ResourceId};
-use usher_store::migrate::Way;
+use usher_store::migrate::Direction;
 use usher_store::{About, Cursor, LoggedEvent, Place, Settings, Store};
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -76,7 +76,7 @@ impl TestDatabase {
 
     pub(crate) async fn postgres() -> Option<Self> {
         let fill = async |url: String| {
-            Store::migrate(&Place::Postgres(url), Way::Up).await.unwrap();
+            Store::migrate(&Place::Postgres(url), Direction::Up).await.unwrap();
         };
         usher_pgtest::filled(fill).await.map(Self::of)
     }
@@ -149,7 +149,7 @@ pub(crate) async fn on_both(test: impl AsyncFn(TestStore)) {
 /// As [`on_both`], with other figures.
 pub(crate) async fn on_both_with(settings: Settings, test: impl AsyncFn(TestStore)) {
     on_both_databases(async |database| {
-        Store::migrate(&database.place, Way::Up).await.unwrap();
+        Store::migrate(&database.place, Direction::Up).await.unwrap();
         let store = Arc::new(Store::open(&database.place, settings.clone()).await.unwrap());
         test(TestStore { store, database }).await;
     })
@@ -176,7 +176,7 @@ pub(crate) fn of_resource(it: &LoggedEvent) -> (ResourceId, ProjectId, EventType
 
 /// Reads events until there are so many: any open transaction on the server delays them, and other
 /// tests have some.
-pub(crate) async fn told(store: &Store, after: Cursor, count: usize) -> Vec<LoggedEvent> {
+pub(crate) async fn read_events(store: &Store, after: Cursor, count: usize) -> Vec<LoggedEvent> {
     for _ in 0..12_000 {
         let told = store.events(after, 100).await.unwrap();
         if told.len() >= count {

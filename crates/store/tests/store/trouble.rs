@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use usher_kernel::Trouble;
-use usher_store::migrate::Way;
+use usher_store::migrate::Direction;
 use usher_store::{Command, Cursor, Error, Place, Settings, Store, WorkItem};
 
 use crate::declare::{World, marked};
-use crate::test_store::{Folder, TestDatabase, TestStore, of_resource, on_both, told};
+use crate::test_store::{Folder, TestDatabase, TestStore, of_resource, on_both, read_events};
 use crate::variable;
 
 /// Red by: a row that fails the whole claim, or is claimed again and again.
@@ -82,11 +82,11 @@ async fn a_row_that_was_mended_goes_on_by_command() {
 #[tokio::test]
 async fn a_file_is_open_in_one_process_only() {
     let test_database = TestDatabase::sqlite();
-    Store::migrate(&test_database.place, Way::Up).await.unwrap();
+    Store::migrate(&test_database.place, Direction::Up).await.unwrap();
     let first = Store::open(&test_database.place, Settings::default()).await.unwrap();
     for refused in [
         Store::open(&test_database.place, Settings::default()).await.map(|_| ()).unwrap_err(),
-        Store::migrate(&test_database.place, Way::Stay).await.map(|_| ()).unwrap_err(),
+        Store::migrate(&test_database.place, Direction::Stay).await.map(|_| ()).unwrap_err(),
     ] {
         let Error::InUse { file } = &refused else { panic!("{refused}") };
         assert!(file.ends_with("usher.db.lock"), "{file}");
@@ -118,7 +118,7 @@ async fn a_server_that_is_killed_and_started_again_is_survived() {
     let Some(server) = usher_pgtest::Server::start(&[]) else { return };
     server.execute("CREATE DATABASE usher").await;
     let place = Place::Postgres(server.url("usher"));
-    Store::migrate(&place, Way::Up).await.unwrap();
+    Store::migrate(&place, Direction::Up).await.unwrap();
     let store = Arc::new(Store::open(&place, Settings::default()).await.unwrap());
     let world = World::new(&store).await;
     let item = WorkItem::Resource(world.declare("web").await.id());
@@ -139,7 +139,7 @@ async fn a_server_that_is_killed_and_started_again_is_survived() {
 #[tokio::test]
 async fn every_session_has_its_limits() {
     let Some(test_database) = TestDatabase::empty_postgres().await else { return };
-    Store::migrate(&test_database.place, Way::Up).await.unwrap();
+    Store::migrate(&test_database.place, Direction::Up).await.unwrap();
     let minute = Duration::from_mins(1);
     let settings = Settings {
         statement_timeout: minute,
@@ -234,7 +234,7 @@ async fn what_was_acknowledged_survives_a_killed_server() {
     let Some(server) = usher_pgtest::Server::start(&[]) else { return };
     server.execute("CREATE DATABASE usher").await;
     let place = Place::Postgres(server.url("usher"));
-    Store::migrate(&place, Way::Up).await.unwrap();
+    Store::migrate(&place, Direction::Up).await.unwrap();
     let store = Arc::new(Store::open(&place, Settings::default()).await.unwrap());
     let world = World::new(&store).await;
     let over = Arc::new(AtomicBool::new(false));
@@ -292,7 +292,7 @@ async fn what_was_acknowledged_survives_a_killed_server() {
     for (id, acknowledged) in ends {
         let record = store.resource(id).await.unwrap();
         assert!(record.version.0 >= acknowledged, "{id}: {acknowledged}, {record:?}");
-        let ready = told(&store, Cursor::START, 1).await;
+        let ready = read_events(&store, Cursor::START, 1).await;
         let mine = ready.iter().filter(|it| of_resource(it).0 == id).map(|it| it.version.0);
         let expected = (1..=record.version.0).filter(|it| *it == 1 || it.is_multiple_of(2));
         let (mine, expected): (Vec<u64>, Vec<u64>) = (mine.collect(), expected.collect());
@@ -337,7 +337,7 @@ async fn fill_a_small_disk() {
     let Some(folder) = variable("USHER_SMALL_DISK") else { return };
     let folder = std::path::PathBuf::from(folder);
     let place = Place::Sqlite(folder.join("usher.db"));
-    Store::migrate(&place, Way::Up).await.unwrap();
+    Store::migrate(&place, Direction::Up).await.unwrap();
     let store = Arc::new(Store::open(&place, Settings::default()).await.unwrap());
     let world = World::new(&store).await;
     let ballast = folder.join("ballast");
@@ -375,7 +375,7 @@ fn a_read_only_place_has_its_own_error() {
 async fn open_a_read_only_file() {
     let Some(folder) = variable("USHER_SMALL_DISK") else { return };
     let place = Place::Sqlite(std::path::Path::new(&folder).join("usher.db"));
-    Store::migrate(&place, Way::Up).await.unwrap();
+    Store::migrate(&place, Direction::Up).await.unwrap();
     Store::open(&place, Settings::default()).await.unwrap().close().await;
     let remounted =
         std::process::Command::new("mount").args(["-o", "remount,ro", &folder]).status().unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sqlx::{Connection as _, PgConnection};
 use usher_pgtest::Server;
-use usher_store::migrate::Way;
+use usher_store::migrate::Direction;
 use usher_store::{Place, Settings, Store};
 
 use crate::cpu;
@@ -70,7 +70,7 @@ impl BenchEnv {
     /// A store next to the servers, on the same disk or the same PostgreSQL.
     pub(crate) async fn store(&self, name: &str) -> Arc<Store> {
         let place = self.place(name).await;
-        Store::migrate(&place, Way::Up).await.unwrap();
+        Store::migrate(&place, Direction::Up).await.unwrap();
         Arc::new(Store::open(&place, Settings::default()).await.unwrap())
     }
 

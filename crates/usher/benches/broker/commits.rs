@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use usher_domain::broker::event::Event;
-use usher_kernel::{Standing, Wake};
+use usher_kernel::{NameState, Wake};
 use usher_store::{Release, ResourceWrite, Store, WorkItem};
 
 use crate::declare::{World, record, write};
@@ -48,7 +48,7 @@ async fn worker(world: &World, number: usize) -> Worker {
         write(record(&leased), |it| it.updated_at = it.updated_at.after(later), Some(Event::Ready));
     write.rows = record(&leased).name_ledger.rows().iter().take(1).cloned().collect();
     for row in &mut write.rows {
-        row.standing = Standing::Seen;
+        row.state = NameState::Seen;
     }
     let (claim, wake) = (leased.claim, Wake::OnChange);
     write.release = Some(Release { item, claim, wake, reason: "AsDeclared" });

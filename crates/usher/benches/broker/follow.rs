@@ -16,11 +16,11 @@ use usher_wire::http::Secret;
 use crate::test_server::TestServer;
 
 /// When each event was received, by resource and event word.
-type Told = HashMap<(String, String), SystemTime>;
+type Printed = HashMap<(String, String), SystemTime>;
 
 /// A follower of a server's log, until it is dropped.
 pub(crate) struct Follower {
-    told: Arc<Mutex<Told>>,
+    told: Arc<Mutex<Printed>>,
     heard: watch::Receiver<u64>,
     listening: JoinHandle<()>,
 }
@@ -45,7 +45,7 @@ impl Follower {
         let token = std::fs::read_to_string(server.data().join("admin.token")).unwrap();
         let opened = client.listen("/v1/events", &Secret::new(token.trim()), None).await;
         let mut body = opened.unwrap();
-        let told = Arc::<Mutex<Told>>::default();
+        let told = Arc::<Mutex<Printed>>::default();
         let (hear, heard) = watch::channel(0);
         let into = Arc::clone(&told);
         let listening = tokio::spawn(async move {
@@ -75,7 +75,7 @@ impl Follower {
     }
 }
 
-fn note(told: &Mutex<Told>, data: &str) {
+fn note(told: &Mutex<Printed>, data: &str) {
     let Ok(event) = serde_json::from_str::<Value>(data) else { return };
     let (Some(id), Some(kind)) = (event["resource"].as_str(), event["type"].as_str()) else {
         return;

@@ -23,14 +23,14 @@ pub(crate) async fn measure(bench_env: &BenchEnv, sizes: Sizes) {
     say("\n| resources | resident MB | at most MB | made per second |");
     say("|---:|---:|---:|---:|");
     let follower = Follower::new(&server).await;
-    told(&server, 0, 0.0);
+    print_row(&server, 0, 0.0);
     for look in 0..LOOKS {
         let share = sizes.resources / LOOKS;
         let begun = Instant::now();
         fill(server.caller(), &follower, (look * share, share)).await;
         #[expect(clippy::cast_precision_loss, reason = "a rate")]
         let rate = share as f64 / begun.elapsed().as_secs_f64();
-        told(&server, (look + 1) * share, rate);
+        print_row(&server, (look + 1) * share, rate);
     }
     drop(follower);
     server.stop().await;
@@ -49,7 +49,7 @@ async fn fill(caller: &Caller, follower: &Follower, (first, count): (u64, u64)) 
     side_by_side(makers).await;
 }
 
-fn told(server: &TestServer, resources: u64, rate: f64) {
+fn print_row(server: &TestServer, resources: u64, rate: f64) {
     let [now, most] = ["VmRSS", "VmHWM"].map(|it| megabytes(server, it));
     say(format_args!("| {resources} | {now:.0} | {most:.0} | {rate:.1} |"));
 }

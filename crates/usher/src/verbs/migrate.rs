@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use serde_json::json;
 use usher_cli::console::Form;
 use usher_cli::environment::variable;
-use usher_cli::stop::Stop;
+use usher_cli::stop::CliError;
 use usher_server::config::is_postgres;
-use usher_server::migrate::{self, Place, Status, Step, Way};
+use usher_server::migrate::{self, Direction, Place, Status, Step};
 use usher_wire::data_dir;
 
 use super::stop_of;
@@ -40,24 +40,25 @@ pub(super) fn run(flags: &Flags) -> ExitCode {
     let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let done = match built {
         Ok(runtime) => runtime.block_on(migrate(flags)),
-        Err(why) => Err(Stop::failed(format!("failed to start the async runtime: {why}"))),
+        Err(why) => Err(CliError::failed(format!("failed to start the async runtime: {why}"))),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(stop) => stop.tell(),
+        Err(stop) => stop.print(),
     }
 }
 
-async fn migrate(flags: &Flags) -> Result<(), Stop> {
+async fn migrate(flags: &Flags) -> Result<(), CliError> {
     let place = place(flags, variable)?;
     let way = match flags.down {
-        Some(count) => Way::Down(count.into()),
-        None if flags.status => Way::Stay,
-        None => Way::Up,
+        Some(count) => Direction::Down(count.into()),
+        None if flags.status => Direction::Stay,
+        None => Direction::Up,
     };
     prepare(&place, way)?;
-    if let Way::Down(count) = way {
-        let status = migrate::migrate(&place, Way::Stay, &mut |_| {}).await.map_err(stop_of)?;
+    if let Direction::Down(count) = way {
+        let status =
+            migrate::migrate(&place, Direction::Stay, &mut |_| {}).await.map_err(stop_of)?;
         if !flags.yes && !status.applied.is_empty() {
             confirm(&status, count)?;
         }
@@ -73,7 +74,7 @@ async fn migrate(flags: &Flags) -> Result<(), Stop> {
 }
 
 /// The database: flags win over the environment.
-fn place(flags: &Flags, variable: impl Fn(&str) -> Option<String>) -> Result<Place, Stop> {
+fn place(flags: &Flags, variable: impl Fn(&str) -> Option<String>) -> Result<Place, CliError> {
     let (url, folder) = match (&flags.database_url, &flags.data_dir) {
         (None, None) => {
             (variable("USHER_DATABASE_URL"), variable("USHER_DATA_DIR").map(PathBuf::from))
@@ -82,14 +83,14 @@ fn place(flags: &Flags, variable: impl Fn(&str) -> Option<String>) -> Result<Pla
     };
     match (url, folder) {
         // The URL is not repeated: it may hold a password.
-        (Some(url), None) if !is_postgres(&url) => Err(Stop::usage(
+        (Some(url), None) if !is_postgres(&url) => Err(CliError::usage(
             "the database URL does not begin with postgres:// or postgresql://; \
              for SQLite give --data-dir",
         )),
         (Some(url), None) => Ok(Place::Postgres(url)),
         (None, Some(folder)) => Ok(Place::Sqlite(folder.join(data_dir::DATABASE))),
-        (None, None) => Err(Stop::usage("no database: give --database-url or --data-dir")),
-        (Some(_), Some(_)) => Err(Stop::usage(
+        (None, None) => Err(CliError::usage("no database: give --database-url or --data-dir")),
+        (Some(_), Some(_)) => Err(CliError::usage(
             "USHER_DATABASE_URL and USHER_DATA_DIR are both set; \
              give --database-url or --data-dir",
         )),
@@ -97,12 +98,12 @@ fn place(flags: &Flags, variable: impl Fn(&str) -> Option<String>) -> Result<Pla
 }
 
 /// A migration up creates the data directory; otherwise a missing database is an error.
-fn prepare(place: &Place, way: Way) -> Result<(), Stop> {
+fn prepare(place: &Place, way: Direction) -> Result<(), CliError> {
     let Place::Sqlite(path) = place else { return Ok(()) };
     let folder = path.parent().unwrap_or(Path::new("."));
-    if way == Way::Up {
+    if way == Direction::Up {
         let made = std::fs::create_dir_all(folder);
-        return made.map_err(|why| Stop {
+        return made.map_err(|why| CliError {
             code: 5,
             text: format!("failed to create \"{}\": {why}", folder.display()),
         });
@@ -110,16 +111,18 @@ fn prepare(place: &Place, way: Way) -> Result<(), Stop> {
     if path.is_file() {
         Ok(())
     } else {
-        Err(Stop::not_found(format!("no database at \"{}\"", path.display())))
+        Err(CliError::not_found(format!("no database at \"{}\"", path.display())))
     }
 }
 
 /// Asks for confirmation; only the word `yes` is accepted.
-fn confirm(status: &Status, count: usize) -> Result<(), Stop> {
+fn confirm(status: &Status, count: usize) -> Result<(), CliError> {
     let names: Vec<&str> = status.applied.iter().rev().take(count).map(String::as_str).collect();
     let names = names.join(", ");
     if !std::io::stdin().is_terminal() {
-        return Err(Stop::usage(format!("this destroys the data of {names}: confirm with --yes")));
+        return Err(CliError::usage(format!(
+            "this destroys the data of {names}: confirm with --yes"
+        )));
     }
     eprint!("This destroys the data of {names}. Type \"yes\" to continue: ");
     let mut answer = String::new();
@@ -127,11 +130,11 @@ fn confirm(status: &Status, count: usize) -> Result<(), Stop> {
     if read.is_ok() && answer.trim() == "yes" {
         Ok(())
     } else {
-        Err(Stop { code: 3, text: "nothing was changed".to_owned() })
+        Err(CliError { code: 3, text: "nothing was changed".to_owned() })
     }
 }
 
-fn print(status: &Status, steps: &[Step], form: Form) -> Result<(), Stop> {
+fn print(status: &Status, steps: &[Step], form: Form) -> Result<(), CliError> {
     let text = match form {
         Form::Table => table(status),
         Form::Json => {
@@ -145,7 +148,7 @@ fn print(status: &Status, steps: &[Step], form: Form) -> Result<(), Stop> {
     };
     let mut out = std::io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.map_err(|why| Stop::failed(format!("failed to write to standard output: {why}")))
+    written.map_err(|why| CliError::failed(format!("failed to write to standard output: {why}")))
 }
 
 fn table(status: &Status) -> String {

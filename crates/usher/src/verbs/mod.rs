@@ -10,7 +10,7 @@ mod up;
 
 use std::process::ExitCode;
 
-use usher_cli::stop::Stop;
+use usher_cli::stop::CliError;
 use usher_cli::verbs::Ask;
 use usher_server::error::ServerError;
 use usher_server::program::Role;
@@ -78,11 +78,11 @@ impl Verb {
 
 /// The exit code of a server's error.
 #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
-fn stop_of(error: ServerError) -> Stop {
+fn stop_of(error: ServerError) -> CliError {
     let text = error.to_string();
     match error {
-        ServerError::Usage(_) => Stop::usage(text),
-        ServerError::Refused(_) => Stop { code: 3, text },
-        ServerError::Unavailable(_) => Stop::unavailable(text),
+        ServerError::Usage(_) => CliError::usage(text),
+        ServerError::Refused(_) => CliError { code: 3, text },
+        ServerError::Unavailable(_) => CliError::unavailable(text),
     }
 }

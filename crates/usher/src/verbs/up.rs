@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use tracing_subscriber::EnvFilter;
 
-use usher_cli::stop::Stop;
+use usher_cli::stop::CliError;
 use usher_server::config::{self, Config, Sources};
 use usher_server::program::{Role, Server};
 use usher_server::seed;
@@ -45,20 +45,20 @@ pub(crate) struct Flags {
 pub(super) fn run(flags: &Flags, role: Role) -> ExitCode {
     match start(flags, role) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(stop) => stop.tell(),
+        Err(stop) => stop.print(),
     }
 }
 
-fn start(flags: &Flags, role: Role) -> Result<(), Stop> {
-    let config = Config::load(&sources(flags)?).map_err(|why| Stop::usage(chain(&why)))?;
+fn start(flags: &Flags, role: Role) -> Result<(), CliError> {
+    let config = Config::load(&sources(flags)?).map_err(|why| CliError::usage(chain(&why)))?;
     if flags.dump_config {
         return print(&config.dump());
     }
     telemetry(&config.log)?;
     arm(&config, role)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|why| Stop::failed(format!("failed to start the async runtime: {why}")))?;
+    let runtime = runtime
+        .map_err(|why| CliError::failed(format!("failed to start the async runtime: {why}")))?;
     runtime.block_on(async {
         let data_dir = chosen_dir(&config)?;
         let server = Server::open(config, role, &data_dir).await.map_err(stop_of)?;
@@ -70,7 +70,7 @@ fn start(flags: &Flags, role: Role) -> Result<(), Stop> {
 }
 
 /// The sources of settings: file, environment, flags.
-fn sources(flags: &Flags) -> Result<Sources, Stop> {
+fn sources(flags: &Flags) -> Result<Sources, CliError> {
     let mut typed = Vec::new();
     if let Some(dir) = &flags.data_dir {
         typed.push(("data_dir".to_owned(), dir.display().to_string()));
@@ -80,7 +80,7 @@ fn sources(flags: &Flags) -> Result<Sources, Stop> {
     }
     for text in &flags.settings {
         let Some((key, value)) = text.split_once('=') else {
-            return Err(Stop::usage(format!("--set \"{text}\" is not KEY=VALUE")));
+            return Err(CliError::usage(format!("--set \"{text}\" is not KEY=VALUE")));
         };
         typed.push((key.to_owned(), value.to_owned()));
     }
@@ -91,34 +91,37 @@ fn sources(flags: &Flags) -> Result<Sources, Stop> {
 }
 
 /// The data directory: as configured, else the platform's default.
-fn chosen_dir(config: &Config) -> Result<PathBuf, Stop> {
+fn chosen_dir(config: &Config) -> Result<PathBuf, CliError> {
     if !config.data_dir.is_empty() {
         return Ok(PathBuf::from(&config.data_dir));
     }
     data_dir::standard(config::variable)
-        .ok_or_else(|| Stop::usage("no data directory: give --data-dir or set USHER_DATA_DIR"))
+        .ok_or_else(|| CliError::usage("no data directory: give --data-dir or set USHER_DATA_DIR"))
 }
 
-fn telemetry(level: &str) -> Result<(), Stop> {
+fn telemetry(level: &str) -> Result<(), CliError> {
     let filter =
         EnvFilter::try_new(format!("warn{}", LOGGED.map(|it| format!(",{it}={level}")).concat()));
-    let filter = filter.map_err(|_| Stop::usage(format!("log = \"{level}\" is not a level")))?;
+    let filter =
+        filter.map_err(|_| CliError::usage(format!("log = \"{level}\" is not a level")))?;
     let subscriber = tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_ansi(false)
         .with_env_filter(filter);
-    subscriber.try_init().map_err(|why| Stop::failed(why.to_string()))
+    subscriber.try_init().map_err(|why| CliError::failed(why.to_string()))
 }
 
 /// Arms the failpoint of the environment, on loopback only.
-fn arm(config: &Config, role: Role) -> Result<(), Stop> {
+fn arm(config: &Config, role: Role) -> Result<(), CliError> {
     let Some(text) = config::variable("USHER_FAILPOINT") else { return Ok(()) };
     let loopback = config.listen.parse::<std::net::SocketAddr>();
     let harmless = role == Role::Up || loopback.is_ok_and(|it| it.ip().is_loopback());
     if !harmless {
-        return Err(Stop::usage("USHER_FAILPOINT is accepted only with a loopback listen address"));
+        return Err(CliError::usage(
+            "USHER_FAILPOINT is accepted only with a loopback listen address",
+        ));
     }
-    usher_failpoint::arm(&text).map_err(|why| Stop::usage(why.to_string()))?;
+    usher_failpoint::arm(&text).map_err(|why| CliError::usage(why.to_string()))?;
     tracing::warn!("THIS PROCESS WILL DIE at {text}: USHER_FAILPOINT is set");
     Ok(())
 }
@@ -155,8 +158,8 @@ fn this_program() -> String {
     below.unwrap_or(own).display().to_string()
 }
 
-fn print(text: &str) -> Result<(), Stop> {
+fn print(text: &str) -> Result<(), CliError> {
     let mut out = std::io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.map_err(|why| Stop::failed(format!("failed to write to standard output: {why}")))
+    written.map_err(|why| CliError::failed(format!("failed to write to standard output: {why}")))
 }

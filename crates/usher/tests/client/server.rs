@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 
 /// A request, in the form that tests compare.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Asked {
+pub(crate) struct RecordedCall {
     pub(crate) line: String,
     pub(crate) body: Value,
     pub(crate) bearer: String,
@@ -34,7 +34,7 @@ struct Canned {
 pub(crate) struct Server {
     pub(crate) url: String,
     canned: Arc<Mutex<Vec<Canned>>>,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<RecordedCall>>>,
     folder: Arc<tempfile::TempDir>,
 }
 
@@ -101,7 +101,7 @@ impl Server {
         self
     }
 
-    pub(crate) fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn asked(&self) -> Vec<RecordedCall> {
         self.asked.lock().unwrap().clone()
     }
 
@@ -120,7 +120,7 @@ impl Server {
         let (bearer, key) = (header("authorization"), !header("idempotency-key").is_empty());
         let bytes = request.into_body().collect().await.unwrap().to_bytes();
         let body = serde_json::from_slice(&bytes).unwrap_or_default();
-        self.asked.lock().unwrap().push(Asked { line: line.clone(), body, bearer, key });
+        self.asked.lock().unwrap().push(RecordedCall { line: line.clone(), body, bearer, key });
         let mut canned = self.canned.lock().unwrap();
         let found = canned.iter_mut().find(|it| it.line == line);
         let (status, text) = match found {

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-use crate::figures::{Dice, asked};
 use crate::pair::{Fake, Pair};
+use crate::sizes::{Dice, size};
 
 const MACHINES: usize = 6;
 const FAKE: Fake = Fake { machines: MACHINES, dwell: "5ms:60ms" };
@@ -20,7 +20,7 @@ const POINTS: [&str; 4] = ["before-effect", "after-effect", "before-commit", "af
 async fn a_shard_that_dies_at_a_failpoint_resumes() {
     let mut pair = Pair::new(FAKE);
     let mut lives = 0;
-    for passing in 1..=asked("USHER_SOAK_PASSINGS", 2) {
+    for passing in 1..=size("USHER_SOAK_PASSINGS", 2) {
         for point in POINTS {
             let deaths = pair.deaths;
             pair.start_server(Some(&format!("{point}:{passing}")));
@@ -45,7 +45,7 @@ async fn a_shard_that_dies_at_a_failpoint_resumes() {
 #[tokio::test]
 async fn a_shard_and_a_provider_killed_at_any_moment_leave_nothing_behind() {
     let begun = Instant::now();
-    let wanted = asked("USHER_SOAK_LIFECYCLES", 12);
+    let wanted = size("USHER_SOAK_LIFECYCLES", 12);
     let mut pair = Pair::new(FAKE);
     pair.start_server(None);
     pair.until("Speculative", MACHINES).await;

@@ -6,8 +6,6 @@ mod apart;
 #[expect(dead_code, reason = "shared with the walks")]
 #[path = "../walk/caller.rs"]
 mod caller;
-#[path = "../walk/figures.rs"]
-mod figures;
 mod home;
 mod kills;
 mod pair;
@@ -15,6 +13,8 @@ mod pair;
 mod port;
 #[path = "../walk/running.rs"]
 mod running;
+#[path = "../walk/sizes.rs"]
+mod sizes;
 #[expect(dead_code, reason = "shared with the walks")]
 #[path = "../walk/test_env.rs"]
 mod test_env;

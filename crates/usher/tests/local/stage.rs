@@ -54,7 +54,7 @@ impl ControlPlane for Shared {
             let known = self.memory.known(&identify().await?);
             let authority = known.authority;
             Ok(Known {
-                trust: Trust { now: clock::now(), authority, rail_tripped: false },
+                trust: Trust { now: clock::now(), authority, guard_tripped: false },
                 config_ready: known.config_ready,
                 tokens: known.tokens,
                 peers: Ok(known.peers),
@@ -70,7 +70,7 @@ impl ControlPlane for Shared {
     ) -> BoxFuture<'a, Result<Trust, Trouble>> {
         Box::pin(async move {
             let authority = self.memory.judge(&identify().await?);
-            Ok(Trust { now: clock::now(), authority, rail_tripped: false })
+            Ok(Trust { now: clock::now(), authority, guard_tripped: false })
         })
     }
 

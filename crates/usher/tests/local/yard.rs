@@ -123,7 +123,7 @@ impl Yard {
         let swept = |it: &mut Self| it.is_empty("aside") && it.is_empty("owned");
         self.until("nothing lies aside, and nothing is noted", swept).await;
         let record = self.stage.resource();
-        let open = record.name_ledger.rows().iter().find(|row| !row.standing.is_settled());
+        let open = record.name_ledger.rows().iter().find(|row| !row.state.is_settled());
         assert_eq!(open, None, "every name is settled");
     }
 

@@ -157,7 +157,7 @@ impl TestProvider {
         let units = Units::open(self.path("process")).unwrap();
         match units.holder(host).unwrap() {
             Holder::Process(number) => Some(number),
-            Holder::Nobody | Holder::Somebody => None,
+            Holder::Free | Holder::Unidentified => None,
         }
     }
 }

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use usher_failpoint::Failpoint;
 
 use crate::caller::{Caller, SOON};
-use crate::figures::{Dice, asked};
+use crate::sizes::{Dice, size};
 use crate::test_env::signal_agents;
 use crate::test_server::{PATIENCE, TestServer};
 use crate::together::side_by_side;
@@ -103,7 +103,7 @@ fn points() -> impl Iterator<Item = &'static str> + Clone {
 #[tokio::test]
 async fn a_server_that_dies_at_a_failpoint_leaves_nothing_behind() {
     let begun = Instant::now();
-    let passings = asked("USHER_SOAK_PASSINGS", 1);
+    let passings = size("USHER_SOAK_PASSINGS", 1);
     let servers = (0..HOUSES).map(|first| die_at(points().skip(first).step_by(HOUSES), passings));
     let walks: usize = side_by_side(servers).await.iter().sum();
     let (kills, took) = (points().count() as u64 * passings, begun.elapsed());
@@ -127,7 +127,7 @@ async fn a_server_killed_in_a_step_does_not_wait_for_its_own_leases() {
 #[tokio::test]
 async fn a_server_that_is_killed_at_any_moment_resumes() {
     let begun = Instant::now();
-    let (walks, kills) = (asked("USHER_SOAK_WALKS", 5), asked("USHER_SOAK_KILLS", 6));
+    let (walks, kills) = (size("USHER_SOAK_WALKS", 5), size("USHER_SOAK_KILLS", 6));
     let mut server = TestServer::up(&SETTINGS).await;
     let caller = server.caller().clone();
     let (walked, killed) = (RefCell::new(Vec::new()), Cell::new(0));

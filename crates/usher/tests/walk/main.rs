@@ -6,7 +6,6 @@
 mod asked;
 mod caller;
 mod fake_agents;
-mod figures;
 mod fuzz;
 mod kills;
 mod many;
@@ -17,6 +16,7 @@ mod rest;
 mod runbook;
 mod running;
 mod servers;
+mod sizes;
 mod tenancy;
 mod test_cluster;
 mod test_env;

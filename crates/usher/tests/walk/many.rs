@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use tokio::time::sleep;
 
 use crate::caller::Caller;
-use crate::figures::{Dice, asked};
+use crate::sizes::{Dice, size};
 use crate::test_cluster::TestCluster;
 use crate::together::side_by_side;
 
@@ -70,8 +70,8 @@ async fn strike(cluster: &mut TestCluster, number: u64, dice: &mut Dice) {
 #[tokio::test]
 async fn three_servers_under_random_kills_lose_nothing() {
     let begun = Instant::now();
-    let count = asked("USHER_SOAK_RESOURCES", 10);
-    let kill_every = asked("USHER_SOAK_KILL_EVERY_MS", KILL_EVERY_MS);
+    let count = size("USHER_SOAK_RESOURCES", 10);
+    let kill_every = size("USHER_SOAK_KILL_EVERY_MS", KILL_EVERY_MS);
     let Some(mut cluster) = TestCluster::open(3, &[]).await else { return };
     let caller = cluster.caller().clone();
     let mut dice = Dice::new();

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use crate::caller::Caller;
 use crate::fake_agents::FakeAgents;
-use crate::figures::asked;
+use crate::sizes::size;
 use crate::test_cluster::TestCluster;
 use crate::test_server::TestServer;
 use crate::together::side_by_side;
@@ -28,9 +28,9 @@ const DUE: &str = "SELECT count(*) FROM queue WHERE due IS NOT NULL";
 const WRITTEN: &str = "SELECT CAST(COALESCE(sum(n_tup_ins + n_tup_upd + n_tup_del), 0) AS bigint)
     FROM pg_stat_user_tables";
 
-fn figures() -> (u64, Duration) {
-    let nodes = asked("USHER_SOAK_RESTING", 20);
-    (nodes, Duration::from_secs(asked("USHER_SOAK_REST_SECONDS", 3)))
+fn config() -> (u64, Duration) {
+    let nodes = size("USHER_SOAK_RESTING", 20);
+    (nodes, Duration::from_secs(size("USHER_SOAK_REST_SECONDS", 3)))
 }
 
 /// A heartbeat interval that this machine can sustain for this many nodes.
@@ -78,7 +78,7 @@ pub(crate) async fn until_settled<T: PartialEq + std::fmt::Debug>(
 // Requirement: W-11
 #[tokio::test]
 async fn many_live_nodes_cost_no_observation_and_no_write() {
-    let (nodes, rest) = figures();
+    let (nodes, rest) = config();
     let server = TestServer::up(&["local.agent=external", NEVER_LOST, &heartbeat(nodes)]).await;
     let _agents = FakeAgents::gather(&server.data());
     let caller = server.caller();
@@ -95,7 +95,7 @@ async fn many_live_nodes_cost_no_observation_and_no_write() {
 // Requirement: W-11
 #[tokio::test]
 async fn many_live_nodes_cause_no_due_row_and_no_table_write() {
-    let (nodes, rest) = figures();
+    let (nodes, rest) = config();
     let Some(cluster) = TestCluster::open(1, &[NEVER_LOST, &heartbeat(nodes)]).await else {
         return;
     };

@@ -57,7 +57,7 @@ async fn ready(server: &mut TestServer) -> String {
 async fn is_gone(server: &mut TestServer, id: &str, told: &[&str]) {
     server.until_phase(id, "Deleted").await;
     server.until_nothing_is_left().await;
-    assert_eq!(server.told(id).await, told);
+    assert_eq!(server.events(id).await, told);
 }
 
 /// Blocks every change to the world until it is dropped.
@@ -174,7 +174,7 @@ async fn a_failed_substrate_deletion_is_retried_until_it_succeeds() {
     says(&said, &["fix what is named"]);
     let node = server.insist("GET", "/v1/nodes?all=true", None).await;
     assert_eq!(node["items"][0]["stage"], "deregistered", "its node is gone before");
-    assert_eq!(server.told(&id).await, ["Requested", "Ready", "Deleting"]);
+    assert_eq!(server.events(&id).await, ["Requested", "Ready", "Deleting"]);
     drop(lock);
     is_gone(&mut server, &id, &ALL).await;
 }
@@ -237,7 +237,7 @@ async fn a_phase_edited_by_hand_is_corrected_from_the_facts() {
     server.signal_agents(Signal::CONT);
     server.until_phase(&id, "Deleted").await;
     server.until_nothing_is_left().await;
-    let told = server.told(&id).await;
+    let told = server.events(&id).await;
     assert_eq!(told.last().map(String::as_str), Some("Deleted"));
     assert_eq!(told.iter().filter(|it| *it == "Deleted").count(), 1);
 }

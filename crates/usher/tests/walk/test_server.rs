@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 use usher_server::seed;
-use usher_store::migrate::Way;
+use usher_store::migrate::Direction;
 use usher_store::{Place, Store};
 
 use crate::caller::{Caller, SOON, declaration};
@@ -355,14 +355,14 @@ impl TestServer {
     /// holds back later events.
     pub(crate) async fn until_told(&mut self, id: &str, all: &[&str]) {
         let begun = Instant::now();
-        while self.told(id).await != all && begun.elapsed() < PATIENCE {
+        while self.events(id).await != all && begun.elapsed() < PATIENCE {
             sleep(SOON).await;
         }
-        assert_eq!(self.told(id).await, all);
+        assert_eq!(self.events(id).await, all);
     }
 
     /// The event types of a resource, in order, without the common prefix.
-    pub(crate) async fn told(&mut self, id: &str) -> Vec<String> {
+    pub(crate) async fn events(&mut self, id: &str) -> Vec<String> {
         let all = self.insist("GET", "/v1/events?limit=500", None).await;
         let events = all["items"].as_array().unwrap().iter();
         let own = events.filter(|it| it["resource"] == id);
@@ -384,7 +384,7 @@ impl Drop for TestServer {
 
 /// Migrates the schema and adds the demo objects.
 pub(crate) async fn furnish(place: &Place) {
-    Store::migrate(place, Way::Up).await.unwrap();
+    Store::migrate(place, Direction::Up).await.unwrap();
     let store = Store::open(place, usher_store::Settings::default()).await.unwrap();
     seed::seed(&store, "local").await.unwrap();
     store.close().await;

@@ -26,7 +26,7 @@ async fn a_node_enrols_and_leaves_and_nothing_is_left() {
     assert_ne!(asked["reason"], "AsDeclared", "that was before");
     server.until_phase(&id, "Deleted").await;
     server.until_nothing_is_left().await;
-    assert_eq!(server.told(&id).await, ALL);
+    assert_eq!(server.events(&id).await, ALL);
     let receipt = server.insist("GET", &format!("/v1/resources/{id}/receipt"), None).await;
     let names = receipt["names"].as_array().or(receipt["rows"].as_array()).unwrap();
     assert!(names.len() >= 6, "{receipt}");
@@ -55,7 +55,7 @@ async fn a_ready_resource_survives_a_restart_and_is_not_reconciled() {
     server.deprovision(&id).await;
     server.until_phase(&id, "Deleted").await;
     server.until_nothing_is_left().await;
-    assert_eq!(server.told(&id).await, ALL);
+    assert_eq!(server.events(&id).await, ALL);
 }
 
 /// The values of a field in a log, in order.
@@ -98,7 +98,7 @@ async fn a_failed_substrate_shows_its_cause_and_can_be_deleted() {
     server.deprovision(&id).await;
     server.until_phase(&id, "Deleted").await;
     server.until_nothing_is_left().await;
-    assert_eq!(server.told(&id).await, ["Requested", "Failed", "Deleting", "Deleted"]);
+    assert_eq!(server.events(&id).await, ["Requested", "Failed", "Deleting", "Deleted"]);
 }
 
 /// Red by: a timer in Ready, or a heartbeat that is written.
@@ -140,7 +140,7 @@ async fn a_node_that_hangs_is_lost_recovers_and_is_torn_down() {
     server.deprovision(&id).await;
     server.until_phase(&id, "Deleted").await;
     server.until_nothing_is_left().await;
-    assert_eq!(server.told(&id).await, ALL);
+    assert_eq!(server.events(&id).await, ALL);
 }
 
 /// Red by: a registration that does not count as a heartbeat.
@@ -189,7 +189,7 @@ async fn an_abandoned_object_is_an_orphan_until_it_is_reaped() {
     assert!(!orphans["items"].as_array().unwrap().is_empty(), "{orphans}");
     server.insist("POST", "/v1/orphans/reap", Some(&serde_json::json!({}))).await;
     server.until_nothing_is_left().await;
-    assert_eq!(server.told(&id).await, ["Requested", "Deleted"]);
+    assert_eq!(server.events(&id).await, ["Requested", "Deleted"]);
 }
 
 /// Red by: a substrate that is deleted while its node works, or a drain without an end.
@@ -209,5 +209,5 @@ async fn work_in_flight_is_waited_for_within_the_grace() {
     std::fs::remove_file(job).unwrap();
     server.until_phase(&id, "Deleted").await;
     server.until_nothing_is_left().await;
-    assert_eq!(server.told(&id).await, ALL);
+    assert_eq!(server.events(&id).await, ALL);
 }

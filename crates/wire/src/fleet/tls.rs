@@ -81,12 +81,12 @@ impl Files {
         }
     }
 
-    fn look(&self) -> Seen {
+    fn read_files(&self) -> Seen {
         [&self.cert, &self.key, &self.ca].map(|path| fs::metadata(path).ok().as_ref().map(stamp))
     }
 
     fn read(&self) -> Result<Held, Error> {
-        let seen = self.look();
+        let seen = self.read_files();
         let chain = certificates(&self.cert)?;
         let key = PrivateKeyDer::from_pem_slice(&read(&self.key)?)
             .map_err(|_| Error::Empty { what: "key", path: self.key.clone() })?;
@@ -133,7 +133,7 @@ impl Keyring {
     /// Reloads the files if they changed. While they are being replaced they may not match; the
     /// last valid configuration is used until they do.
     fn current(&self) -> Held {
-        let seen = self.files.look();
+        let seen = self.files.read_files();
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if held.seen == seen {
             return held;

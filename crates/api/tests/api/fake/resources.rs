@@ -147,19 +147,19 @@ impl Orphans for Fake {
 
     async fn guards(&self) -> Answer<Vec<GuardView>> {
         self.check()?;
-        Ok(vec![rail()])
+        Ok(vec![guard()])
     }
 
     async fn reset_guard(&self, _: &Caller, world: &str) -> Answer<GuardView> {
         self.check()?;
         if world == "local" {
-            return Ok(rail());
+            return Ok(guard());
         }
         Err(Refusal::NotFound { thing: Thing::World, what: world.to_owned() }.into())
     }
 }
 
-fn rail() -> GuardView {
+fn guard() -> GuardView {
     GuardView { world: "local".to_owned(), tripped_at: None, vanished: 0, present: 1 }
 }
 

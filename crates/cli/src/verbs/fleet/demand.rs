@@ -12,7 +12,7 @@ use super::need;
 use crate::client::encoded;
 use crate::console::{age, cell, table};
 use crate::session::{Basics, Session, run as session};
-use crate::stop::Stop;
+use crate::stop::CliError;
 
 /// The largest file that is read: the server's body limit.
 const FILE_MAX: u64 = 1024 * 1024;
@@ -42,13 +42,13 @@ pub(super) fn run(flags: Flags) -> ExitCode {
     session(&flags.basics.clone(), |it| demand(it, flags))
 }
 
-async fn demand(session: Session, flags: Flags) -> Result<(), Stop> {
+async fn demand(session: Session, flags: Flags) -> Result<(), CliError> {
     let Some(cluster) = &flags.cluster else {
         let items = session.all("/v1/fleet/demand").await?;
         return session.list(&items, &["CLUSTER", "SHARD", "NEEDS", "HELD", "HEARD"], row);
     };
     let path = format!("/v1/fleet/demand/{}", encoded(cluster));
-    let Some(body) = told(&flags)? else {
+    let Some(body) = parse_demand(&flags)? else {
         let demand: Demand = session.client.read(&path).await?;
         let value = serde_json::to_value(&demand).unwrap_or_default();
         return session.console.one(&value, || shown(&demand.needs));
@@ -56,12 +56,12 @@ async fn demand(session: Session, flags: Flags) -> Result<(), Stop> {
     let body = serde_json::to_value(&body).unwrap_or_default();
     let value = session.client.call(Method::PUT, &path, Some(&body), None).await?;
     let heard: DemandOutcome = serde_json::from_value(value.clone())
-        .map_err(|why| Stop::failed(format!("unexpected response of the server: {why}")))?;
+        .map_err(|why| CliError::failed(format!("unexpected response of the server: {why}")))?;
     session.console.one(&value, || outcome(&heard))
 }
 
 /// The request body; `None` if the flags only read.
-fn told(flags: &Flags) -> Result<Option<WriteDemand>, Stop> {
+fn parse_demand(flags: &Flags) -> Result<Option<WriteDemand>, CliError> {
     let mut body = match &flags.file {
         Some(file) => parsed(&read(file)?, file)?,
         None if flags.needs.is_empty() && !flags.nothing => return Ok(None),
@@ -73,15 +73,15 @@ fn told(flags: &Flags) -> Result<Option<WriteDemand>, Stop> {
     Ok(Some(body))
 }
 
-fn parsed(text: &str, file: &Path) -> Result<WriteDemand, Stop> {
+fn parsed(text: &str, file: &Path) -> Result<WriteDemand, CliError> {
     let shown = file.display();
     serde_json::from_str(text)
-        .map_err(|why| Stop::usage(format!("\"{shown}\" is not {{\"needs\": [...]}}: {why}")))
+        .map_err(|why| CliError::usage(format!("\"{shown}\" is not {{\"needs\": [...]}}: {why}")))
 }
 
-fn read(file: &Path) -> Result<String, Stop> {
+fn read(file: &Path) -> Result<String, CliError> {
     let shown = file.display();
-    let fails = |why: std::io::Error| Stop::usage(format!("failed to read \"{shown}\": {why}"));
+    let fails = |why: std::io::Error| CliError::usage(format!("failed to read \"{shown}\": {why}"));
     let mut text = String::new();
     let size = if file == Path::new("-") {
         std::io::stdin().lock().take(FILE_MAX + 1).read_to_string(&mut text)
@@ -91,7 +91,7 @@ fn read(file: &Path) -> Result<String, Stop> {
     };
     let size = size.map_err(fails)?;
     if u64::try_from(size).is_ok_and(|it| it > FILE_MAX) {
-        return Err(Stop::usage(format!("\"{shown}\" is larger than 1 MiB")));
+        return Err(CliError::usage(format!("\"{shown}\" is larger than 1 MiB")));
     }
     Ok(text)
 }

@@ -13,16 +13,16 @@ use usher_wire::operator::{List, Machine, Shard};
 use crate::client::encoded;
 use crate::console::{age, cell, table};
 use crate::session::{Basics, Session, is_id, run as session};
-use crate::stop::Stop;
+use crate::stop::CliError;
 
 #[derive(clap::Args)]
 pub struct Flags {
     #[command(subcommand)]
-    order: Order,
+    command: Command,
 }
 
 #[derive(clap::Subcommand)]
-enum Order {
+enum Command {
     /// List shards: lease epoch, lease end, and whether plans are executed
     Shards(Basics),
     /// List the needs of clusters, or replace those of one
@@ -81,25 +81,25 @@ struct Settle {
 }
 
 pub(super) fn run(flags: Flags) -> ExitCode {
-    match flags.order {
-        Order::Shards(basics) => session(&basics, shards),
-        Order::Demand(flags) => demand::run(flags),
-        Order::Plan(which) => session(&which.basics.clone(), |it| plan::plan(it, which.shard)),
-        Order::Pause(which) => {
+    match flags.command {
+        Command::Shards(basics) => session(&basics, shards),
+        Command::Demand(flags) => demand::run(flags),
+        Command::Plan(which) => session(&which.basics.clone(), |it| plan::plan(it, which.shard)),
+        Command::Pause(which) => {
             session(&which.basics.clone(), |it| brake(it, which.shard, Brake::Pause))
         }
-        Order::Resume(which) => {
+        Command::Resume(which) => {
             session(&which.basics.clone(), |it| brake(it, which.shard, Brake::Resume))
         }
-        Order::DryRun { switch, shard: which } => {
+        Command::DryRun { switch, shard: which } => {
             let brake_on = Brake::DryRun(switch == OnOff::On);
             session(&which.basics.clone(), |it| brake(it, which.shard, brake_on))
         }
-        Order::Settle(flags) => session(&flags.basics.clone(), |it| settle(it, flags)),
+        Command::Settle(flags) => session(&flags.basics.clone(), |it| settle(it, flags)),
     }
 }
 
-async fn shards(session: Session) -> Result<(), Stop> {
+async fn shards(session: Session) -> Result<(), CliError> {
     let items = session.all("/v1/fleet/shards").await?;
     session.list(&items, &["SHARD", "EPOCH", "HELD UNTIL", "SWITCH"], |it| {
         let text = |key: &str| cell(it.get(key).and_then(Value::as_str));
@@ -109,7 +109,7 @@ async fn shards(session: Session) -> Result<(), Stop> {
 }
 
 /// The shard of the flag, or the only one.
-async fn chosen(session: &Session, said: Option<String>) -> Result<String, Stop> {
+async fn chosen(session: &Session, said: Option<String>) -> Result<String, CliError> {
     if let Some(shard) = said {
         return Ok(shard);
     }
@@ -117,11 +117,11 @@ async fn chosen(session: &Session, said: Option<String>) -> Result<String, Stop>
     let mut ids: Vec<String> = found.items.into_iter().map(|it| it.id).collect();
     if ids.len() > 1 {
         let list = ids.join("\n  ");
-        return Err(Stop::usage(format!(
+        return Err(CliError::usage(format!(
             "there are several shards: give --shard with one of\n  {list}"
         )));
     }
-    ids.pop().ok_or_else(|| Stop::not_found("there is no shard: no server has started one yet"))
+    ids.pop().ok_or_else(|| CliError::not_found("there is no shard: no server has started one yet"))
 }
 
 #[derive(Clone, Copy)]
@@ -131,7 +131,7 @@ enum Brake {
     DryRun(bool),
 }
 
-async fn brake(session: Session, said: Option<String>, brake: Brake) -> Result<(), Stop> {
+async fn brake(session: Session, said: Option<String>, brake: Brake) -> Result<(), CliError> {
     let shard = chosen(&session, said).await?;
     let path = format!("/v1/fleet/shards/{}", encoded(&shard));
     let (method, path, body) = match brake {
@@ -149,7 +149,7 @@ async fn brake(session: Session, said: Option<String>, brake: Brake) -> Result<(
     session.console.one(&value, || format!("shard {shard} is {switch}\n"))
 }
 
-async fn settle(session: Session, flags: Settle) -> Result<(), Stop> {
+async fn settle(session: Session, flags: Settle) -> Result<(), CliError> {
     let found = machine(&session, &flags.machine).await?;
     let settlement = if flags.adopt { "adopt" } else { "drain" };
     let path = format!("/v1/fleet/machines/{}/settle", found.id);
@@ -163,7 +163,7 @@ async fn settle(session: Session, flags: Settle) -> Result<(), Stop> {
 }
 
 /// Resolves a name or an id. An id is exact; a name resolves to the newest machine of that name.
-pub(super) async fn machine(session: &Session, text: &str) -> Result<Machine, Stop> {
+pub(super) async fn machine(session: &Session, text: &str) -> Result<Machine, CliError> {
     if is_id(text) {
         return Ok(session.client.read(&format!("/v1/fleet/machines/{text}")).await?);
     }
@@ -176,9 +176,9 @@ pub(super) async fn machine(session: &Session, text: &str) -> Result<Machine, St
             .map(|it| vec![it.provider.clone(), it.id.clone(), age(&it.phase_since)])
             .collect();
         let list = table(&["PROVIDER", "ID", "AGE"], &rows);
-        return Err(Stop::usage(format!(
+        return Err(CliError::usage(format!(
             "machine name \"{text}\" is ambiguous: give an id\n{list}"
         )));
     }
-    found.items.pop().ok_or_else(|| Stop::not_found(format!("no machine is named \"{text}\"")))
+    found.items.pop().ok_or_else(|| CliError::not_found(format!("no machine is named \"{text}\"")))
 }

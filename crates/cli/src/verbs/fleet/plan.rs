@@ -8,9 +8,9 @@ use super::{chosen, need};
 use crate::client::encoded;
 use crate::console::{cell, table};
 use crate::session::Session;
-use crate::stop::Stop;
+use crate::stop::CliError;
 
-pub(super) async fn plan(session: Session, said: Option<String>) -> Result<(), Stop> {
+pub(super) async fn plan(session: Session, said: Option<String>) -> Result<(), CliError> {
     let shard = chosen(&session, said).await?;
     let path = format!("/v1/fleet/shards/{}/plan", encoded(&shard));
     let plan: FleetPlan = session.client.read(&path).await?;

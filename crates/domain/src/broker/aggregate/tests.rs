@@ -1,6 +1,6 @@
 //! Every invariant and every turn of the row.
 
-use usher_kernel::{Evidence, Requeue, Standing, Uid};
+use usher_kernel::{Evidence, NameState, Requeue, Uid};
 use uuid::Uuid;
 
 use super::*;
@@ -407,7 +407,7 @@ fn a_node_intends_a_token_and_a_standalone_does_not() {
     let row = |name: &Name| Row {
         name: name.clone(),
         incarnation: 1,
-        standing: Standing::Intended,
+        state: NameState::Intended,
         uid: None::<Uid>,
         evidence: Evidence::new("usher", "recorded", NOW),
     };

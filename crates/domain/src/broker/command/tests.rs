@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::broker::fixture::{G1, NOW, START, gone, leaving, record, resource, seen};
-use usher_kernel::{Evidence, Standing};
+use usher_kernel::{Evidence, NameState};
 
 const BOUND: Duration = Duration::from_secs(10);
 const IDLE: Outstanding = Outstanding { heard_until: None, request_bound: BOUND };
@@ -117,7 +117,7 @@ fn giving_up_abandons_what_is_open_and_is_told() {
     let evidence = Evidence::new("admin", "burned down", NOW);
     let change = Change {
         next: it.abandoned(NOW),
-        rows: vec![Row { standing: Standing::Abandoned, evidence, ..open }],
+        rows: vec![Row { state: NameState::Abandoned, evidence, ..open }],
         event: Some(Event::Deleted { outcome: Outcome::Abandoned }),
     };
     assert_eq!(abandon(&record, false, ("admin", "burned down"), NOW), Ok(change));
@@ -146,5 +146,5 @@ fn what_was_given_up_is_taken_back_and_nothing_else_is() {
     assert_eq!((next.phase(), event), (Phase::Deleted, None));
     let evidence = Evidence::new("admin", "reaped", NOW);
     assert_eq!(rows, vec![Row { evidence, ..seen(it.xr_name(G1), "x") }]);
-    assert_eq!(rows[0].standing, Standing::Seen);
+    assert_eq!(rows[0].state, NameState::Seen);
 }

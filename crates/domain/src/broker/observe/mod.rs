@@ -45,7 +45,7 @@ impl Observation for Observed {
 /// Judges one look.
 pub fn fold(resource: &Resource, name_ledger: &NameLedger, snapshot: &Snapshot) -> Observed {
     let closing = resource.is_tearing_down();
-    let held = snapshot.rail_tripped;
+    let held = snapshot.guard_tripped;
     let witness = Witness {
         name_ledger,
         authority: snapshot.authority,
@@ -77,7 +77,7 @@ pub fn fold(resource: &Resource, name_ledger: &NameLedger, snapshot: &Snapshot) 
         protection: match snapshot.protection {
             Ok(Guard::None) => Protection::None,
             Ok(Guard::Ours) => Protection::Ours,
-            Ok(Guard::Somebody) => Protection::Somebody,
+            Ok(Guard::Another) => Protection::Another,
             Err(_) => Protection::Unknown,
         },
     };
@@ -217,10 +217,10 @@ impl Judge<'_> {
             .with(&changed)
             .rows()
             .iter()
-            .any(|row| is_composed(self.resource, &row.name) && !row.standing.is_settled());
+            .any(|row| is_composed(self.resource, &row.name) && !row.state.is_settled());
         let fact = if unknown {
             Composed::Unknown
-        } else if changed.iter().any(|row| !row.standing.is_settled()) {
+        } else if changed.iter().any(|row| !row.state.is_settled()) {
             Composed::Unrecorded
         } else if kind_removed {
             Composed::KindRemoved

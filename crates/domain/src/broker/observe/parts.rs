@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use usher_kernel::NameState::{self, Foreign, Gone, Intended, Seen};
 use usher_kernel::Row;
-use usher_kernel::Standing::{self, Foreign, Gone, Intended, Seen};
 use usher_kernel::Unknown::Unreachable;
 
 use super::*;
@@ -28,12 +28,12 @@ fn standing(uid: &str, ours: bool) -> ComposedState {
 }
 
 /// What is told of one composed name, as fact and as rows.
-fn told(it: &Resource, rows: Vec<Row>, snapshot: &Snapshot) -> (Composed, Vec<Standing>) {
+fn folded(it: &Resource, rows: Vec<Row>, snapshot: &Snapshot) -> (Composed, Vec<NameState>) {
     let name_ledger = NameLedger::new(rows);
     let folded = fold(it, &name_ledger, snapshot);
     let of_part = |row: &Row| row.name == part("p", G1);
     let changed = name_ledger.absorb(&folded.sightings).into_iter().filter(of_part);
-    (folded.facts.composed, changed.map(|row| row.standing).collect())
+    (folded.facts.composed, changed.map(|row| row.state).collect())
 }
 
 /// A look with one composed name, the XR there or not.
@@ -74,7 +74,7 @@ fn what_an_xr_composed_is_recorded_when_it_is_there_or_announced() {
     ];
     for (row, child, fact, rows, why) in cases {
         let snapshot = with_child(child, true);
-        assert_eq!(told(&it, recorded(&it, row), &snapshot), (fact, rows), "{why}");
+        assert_eq!(folded(&it, recorded(&it, row), &snapshot), (fact, rows), "{why}");
     }
 }
 
@@ -85,20 +85,20 @@ fn an_announced_name_is_gone_once_the_xr_is_gone_and_all_is_quiet() {
     let absent = |there| with_child(child(ComposedState::Absent, false), there);
     let wanted = resource(|_| ());
     let open = (Composed::Present, vec![]);
-    assert_eq!(told(&wanted, rows(&wanted), &absent(false)), open, "wanted");
+    assert_eq!(folded(&wanted, rows(&wanted), &absent(false)), open, "wanted");
     let out = leaving(Phase::Deprovisioning);
-    assert_eq!(told(&out, rows(&out), &absent(true)), open, "the XR may still make it");
-    let settled = (Composed::None, vec![Standing::Gone]);
-    assert_eq!(told(&out, rows(&out), &absent(false)), settled, "no XR creates it any more");
+    assert_eq!(folded(&out, rows(&out), &absent(true)), open, "the XR may still make it");
+    let settled = (Composed::None, vec![NameState::Gone]);
+    assert_eq!(folded(&out, rows(&out), &absent(false)), settled, "no XR creates it any more");
     let stranger = Snapshot { xr: Ok(Some(xr("y", "b", Condition::Ready))), ..absent(false) };
-    assert_eq!(told(&out, rows(&out), &stranger), settled, "the XR is foreign");
+    assert_eq!(folded(&out, rows(&out), &stranger), settled, "the XR is foreign");
     let blind = Snapshot { xr: Err(Unreachable), ..absent(false) };
-    assert_eq!(told(&out, rows(&out), &blind), open, "the XR is unknown");
+    assert_eq!(folded(&out, rows(&out), &blind), open, "the XR is unknown");
     let loud = resource(|it| {
         it.deletion_requested_at = Some(START);
         it.quiet_until = Some(snapshot().at.after(std::time::Duration::from_micros(1)));
     });
-    assert_eq!(told(&loud, rows(&loud), &absent(false)), open, "a driver may still be heard");
+    assert_eq!(folded(&loud, rows(&loud), &absent(false)), open, "a driver may still be heard");
 }
 
 // Requirement: O-18

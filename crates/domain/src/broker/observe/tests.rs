@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use usher_kernel::Unknown::{self, ClusterReplaced, Forbidden, Unreachable};
-use usher_kernel::{Row, Standing, Visibility};
+use usher_kernel::{NameState, Row, Visibility};
 
 use super::*;
 use crate::broker::aggregate::Fields;
@@ -90,14 +90,14 @@ fn every_simple_answer_has_its_fact() {
             Facts { config: Config::Waiting, ..NOTHING },
         ),
         (guard(Ok(Guard::Ours)), Facts { protection: Protection::Ours, ..NOTHING }),
-        (guard(Ok(Guard::Somebody)), Facts { protection: Protection::Somebody, ..NOTHING }),
+        (guard(Ok(Guard::Another)), Facts { protection: Protection::Another, ..NOTHING }),
         (
             guard(Err(Unreachable)),
             Facts { protection: Protection::Unknown, visibility: away, ..NOTHING },
         ),
         (
-            bent(|snapshot| snapshot.rail_tripped = true),
-            Facts { visibility: Visibility::RailTripped, ..NOTHING },
+            bent(|snapshot| snapshot.guard_tripped = true),
+            Facts { visibility: Visibility::GuardTripped, ..NOTHING },
         ),
     ];
     for (snapshot, expected) in cases {
@@ -320,10 +320,10 @@ fn a_second_object_of_a_generation_counts_as_replaced_for_good() {
 
 // Requirement: O-8
 #[test]
-fn behind_a_tripped_rail_nothing_on_record_is_taken_for_gone() {
+fn behind_a_tripped_guard_nothing_on_record_is_taken_for_gone() {
     let tripped = |change: fn(&mut Snapshot)| {
         bent(|snapshot| {
-            snapshot.rail_tripped = true;
+            snapshot.guard_tripped = true;
             change(snapshot);
         })
     };
@@ -333,9 +333,9 @@ fn behind_a_tripped_rail_nothing_on_record_is_taken_for_gone() {
     let rows = || anchored([seen(it.xr_name(G1), "x")]);
     for snapshot in [&blank, &another] {
         let seen = fold(&it, &NameLedger::new(rows()), snapshot);
-        assert_eq!((seen.facts.visibility, seen.facts.xr), (Visibility::RailTripped, Xr::Unknown));
+        assert_eq!((seen.facts.visibility, seen.facts.xr), (Visibility::GuardTripped, Xr::Unknown));
         let changed = NameLedger::new(rows()).absorb(&seen.sightings);
-        assert!(changed.iter().all(|row| row.standing != Standing::Gone), "{changed:?}");
+        assert!(changed.iter().all(|row| row.state != NameState::Gone), "{changed:?}");
     }
     let fresh = resource(|_| ());
     let intent = || anchored([intended(fresh.xr_name(G1))]);
@@ -344,7 +344,7 @@ fn behind_a_tripped_rail_nothing_on_record_is_taken_for_gone() {
     let seen = facts(&asked, rows(), &blank);
     assert_eq!(
         (seen.visibility, seen.xr),
-        (Visibility::RailTripped, Xr::Unknown),
+        (Visibility::GuardTripped, Xr::Unknown),
         "nor what is leaving"
     );
     let never = NameLedger::new([intended(asked.xr_name(G1)), intended(asked.anchor_name(G1))]);

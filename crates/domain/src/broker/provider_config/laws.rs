@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use proptest::sample::select;
-use usher_kernel::{Decision, Lifecycle, NameLedger, Record, Standing, Uid, Version};
+use usher_kernel::{Decision, Lifecycle, NameLedger, NameState, Record, Uid, Version};
 
 use super::*;
 use crate::broker::facts::Anchor;
@@ -67,11 +67,11 @@ fn any_snapshot() -> impl Strategy<Value = Snapshot> {
         any_reading(by_generation(object())),
         (found(), found(), found()),
     )
-        .prop_map(|(authority, rail_tripped, namespace_ready, anchors, found)| Snapshot {
+        .prop_map(|(authority, guard_tripped, namespace_ready, anchors, found)| Snapshot {
             by: "cluster".to_owned(),
             at: NOW,
             authority,
-            rail_tripped,
+            guard_tripped,
             namespace_ready,
             anchors,
             config: found.0,
@@ -112,7 +112,7 @@ proptest! {
     #[test]
     fn no_name_is_gone_without_an_answer(record in any_record(), snapshot in any_snapshot()) {
         let (_, rows, _) = decide(&record, &snapshot);
-        for row in rows.iter().filter(|row| row.standing == Standing::Gone) {
+        for row in rows.iter().filter(|row| row.state == NameState::Gone) {
             let anchors = snapshot.anchors.is_ok();
             let reading =
                 if is_anchor(&row.name) { anchors } else { reading(&snapshot, &row.name).is_ok() };
@@ -154,7 +154,7 @@ proptest! {
         if before.is_tearing_down() && !before.is_quiet(NOW) {
             let kept = !matches!(verb, Some(Verb::DeleteAnchor { .. }));
             prop_assert!(kept && next.phase == before.phase, "{verb:?}");
-            let ended = |it: &&Row| it.standing == Standing::Gone && it.uid.is_none();
+            let ended = |it: &&Row| it.state == NameState::Gone && it.uid.is_none();
             prop_assert_eq!(rows.iter().find(ended), None, "an intended name is not gone yet");
         }
     }

@@ -22,7 +22,7 @@ pub struct Snapshot {
     /// Whether the world is the pinned one.
     pub authority: Authority,
     /// Whether too much vanished at once.
-    pub rail_tripped: bool,
+    pub guard_tripped: bool,
     /// The namespace's readiness.
     pub namespace_ready: Reading<bool>,
     /// Every anchor under our names or with our label, by generation.
@@ -69,7 +69,7 @@ impl Observation for Observed {
 
 /// Judges one look.
 pub fn fold(config: &ProviderConfig, name_ledger: &NameLedger, snapshot: &Snapshot) -> Observed {
-    let held = snapshot.rail_tripped;
+    let held = snapshot.guard_tripped;
     let witness = Witness {
         name_ledger,
         authority: snapshot.authority,

@@ -32,7 +32,7 @@ fn converge(row: RowFacts, seen: Facts) -> Verdict {
         Object::Present => Verdict::wait(Phase::Ready, Requeue::OnChange, Reason::AsDeclared),
         Object::Drifted => keep(row, seen),
         Object::Absent
-            if row.phase == Phase::Ready && seen.visibility == Visibility::RailTripped =>
+            if row.phase == Phase::Ready && seen.visibility == Visibility::GuardTripped =>
         {
             Verdict::wait(Phase::Ready, Requeue::Poll, Reason::MassDeletionGuardTripped)
         }

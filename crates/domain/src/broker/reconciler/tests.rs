@@ -322,7 +322,7 @@ fn every_crossing_is_told_in_its_own_words() {
 #[test]
 fn the_token_begins_to_age_when_the_wanted_substrate_is_first_ready() {
     let standalone = |it: &mut Fields| it.pinned.role = MeshRole::Standalone;
-    let guarded = Facts { protection: Protection::Somebody, ..UP };
+    let guarded = Facts { protection: Protection::Another, ..UP };
     let asked = |it: &mut Fields| {
         it.phase = Phase::Deprovisioning;
         it.deletion_requested_at = Some(START);

@@ -137,7 +137,7 @@ fn remove_substrate(seen: Facts, unknown: Verdict) -> Verdict {
             let reason = Reason::ReleasingProtection;
             return Verdict::act(EffectKind::ReleaseProtection, (), reason);
         }
-        Protection::Somebody => return wait(Reason::InUse),
+        Protection::Another => return wait(Reason::InUse),
         Protection::None => {}
     }
     match seen.composed {

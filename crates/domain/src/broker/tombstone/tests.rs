@@ -95,7 +95,7 @@ fn a_tombstone_looks_again_at_whatever_it_waits_for() {
     let cases = [
         (Facts { xr: Xr::Deleting, ..NOTHING }, Reason::WaitingForDeletion),
         (Facts { composed: Composed::Present, ..NOTHING }, Reason::WaitingForDeletion),
-        (Facts { xr: Xr::Ready, protection: Protection::Somebody, ..NOTHING }, Reason::InUse),
+        (Facts { xr: Xr::Ready, protection: Protection::Another, ..NOTHING }, Reason::InUse),
         (Facts { xr: Xr::Unknown, ..NOTHING }, Reason::Unreachable),
         (Facts { visibility: Visibility::ClusterReplaced, ..NOTHING }, Reason::ClusterReplaced),
     ];

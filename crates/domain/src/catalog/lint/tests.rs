@@ -52,7 +52,7 @@ fn checked(checks: &Value) -> Bundle {
     }])))
 }
 
-fn told(bundle: &Bundle) -> Vec<(bool, String)> {
+fn findings(bundle: &Bundle) -> Vec<(bool, String)> {
     lint(bundle).into_iter().map(|it| (it.fatal, it.text)).collect()
 }
 
@@ -71,13 +71,13 @@ fn a_token_reaches_a_machine_by_every_way_a_patch_can_take() {
         json!({ "type": "CombineFromComposite",
             "combine": { "variables": [{ "fromFieldPath": "spec.userData" }] } }),
     ] {
-        assert_eq!(told(&patched(&json!([patch]))), [], "{patch}");
+        assert_eq!(findings(&patched(&json!([patch]))), [], "{patch}");
     }
     let set = json!({ "spec": {
         "patchSets": [{ "name": "all", "patches": [{ "fromFieldPath": "spec.userData" }] }],
         "resources": [{ "name": "a", "patches": [{ "type": "PatchSet", "patchSetName": "all" }] }],
     } });
-    assert_eq!(told(&bundle(set)), []);
+    assert_eq!(findings(&bundle(set)), []);
 }
 
 // Requirement: X-11
@@ -90,8 +90,8 @@ fn a_token_that_reaches_no_machine_is_fatal() {
         json!({ "type": "CombineFromComposite" }),
     ] {
         let wrong = patched(&json!([patch]));
-        assert_eq!(told(&wrong), [(true, no_token())], "{patch}");
-        assert_eq!(told(&Bundle { role: MeshRole::Standalone, ..wrong }), [], "{patch}");
+        assert_eq!(findings(&wrong), [(true, no_token())], "{patch}");
+        assert_eq!(findings(&Bundle { role: MeshRole::Standalone, ..wrong }), [], "{patch}");
     }
 }
 
@@ -103,12 +103,12 @@ fn a_field_that_the_xrd_does_not_declare_is_pruned() {
     let declared = |spec| Bundle { xrd: xrd(&schema(spec)), ..with_size(takes.clone()) };
     let token = "\"spec.userData\" is not declared, so the bootstrap token is pruned".to_owned();
     let size = "\"spec.parameters.size\" is not declared and is pruned".to_owned();
-    assert_eq!(told(&declared(json!({}))), [(true, token), (false, size)]);
+    assert_eq!(findings(&declared(json!({}))), [(true, token), (false, size)]);
     let open = json!({ "x-kubernetes-preserve-unknown-fields": true });
-    assert_eq!(told(&declared(open)), []);
+    assert_eq!(findings(&declared(open)), []);
     let full = json!({ "properties": { "userData": {},
         "parameters": { "additionalProperties": { "type": "string" } } } });
-    assert_eq!(told(&declared(full)), []);
+    assert_eq!(findings(&declared(full)), []);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_parameter_that_no_patch_takes_is_a_warning() {
     let patches = json!([{ "fromFieldPath": "spec.userData" },
         { "fromFieldPath": "spec.parameters.sizes" }]);
     let bundle = with_size(composed(&json!([{ "name": "a", "patches": patches }])));
-    assert_eq!(told(&bundle), [(false, "no patch takes parameter \"size\"".to_owned())]);
+    assert_eq!(findings(&bundle), [(false, "no patch takes parameter \"size\"".to_owned())]);
 }
 
 // Requirement: X-11
@@ -136,17 +136,17 @@ fn a_readiness_check_that_can_never_pass_is_fatal() {
         ),
     ] {
         let text = format!("resource \"server\" can never be ready: {why}");
-        assert_eq!(told(&checked(&json!([check]))), [(true, text)]);
+        assert_eq!(findings(&checked(&json!([check]))), [(true, text)]);
     }
     let ready = json!([{ "type": "MatchString", "fieldPath": "a", "matchString": "b" },
         { "type": "MatchTrue", "fieldPath": "a" }, { "type": "None" }]);
-    assert_eq!(told(&checked(&ready)), []);
+    assert_eq!(findings(&checked(&ready)), []);
 }
 
 #[test]
 fn a_composition_that_waits_for_nothing_is_noted() {
     let text = "no resource is waited for: it is ready as soon as it is composed".to_owned();
-    assert_eq!(told(&checked(&json!([{ "type": "None" }]))), [(false, text)]);
+    assert_eq!(findings(&checked(&json!([{ "type": "None" }]))), [(false, text)]);
 }
 
 // Requirement: X-11
@@ -155,16 +155,16 @@ fn what_is_not_patch_and_transform_is_named_as_not_checked() {
     let other = json!({ "spec": { "pipeline": [{ "step": "go" }] } });
     let step = "step \"go\" is not patch-and-transform and was not checked".to_owned();
     let nothing = "nothing of it was checked".to_owned();
-    assert_eq!(told(&bundle(other)), [(false, step.clone()), (false, nothing)]);
+    assert_eq!(findings(&bundle(other)), [(false, step.clone()), (false, nothing)]);
     let mut both = composed(&json!([{ "name": "a" }]));
     both["spec"]["pipeline"].as_array_mut().unwrap().push(json!({ "step": "go" }));
-    assert_eq!(told(&bundle(both)), [(false, step), (false, no_token())]);
+    assert_eq!(findings(&bundle(both)), [(false, step), (false, no_token())]);
 }
 
 #[test]
 fn what_the_local_world_runs_needs_no_composition() {
     let local = Bundle { providers: vec![Provider::Local], ..bundle(json!({})) };
-    assert_eq!(told(&local), []);
+    assert_eq!(findings(&local), []);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The direct resource: one row, two constructors, one validation path.
 
 use serde::{Deserialize, Serialize};
-use usher_kernel::{Generation, Name, NameLedger, Row, Standing, Timestamp, Uid};
+use usher_kernel::{Generation, Name, NameLedger, NameState, Row, Timestamp, Uid};
 
 use super::facts::{Asked, Ended as EndedFact, Identity, Quiet, RowFacts};
 use super::identity::Identified;
@@ -194,11 +194,13 @@ impl Resource {
     /// The record of the current name, as the object shall carry it.
     pub fn recorded(&self, name_ledger: &NameLedger) -> Option<Recorded> {
         let row = self.current(name_ledger)?;
-        let standing = match row.standing {
-            Standing::Intended => recorded::Standing::Intended { request: self.mark().request },
-            Standing::Seen => recorded::Standing::Seen { uid: row.uid.clone()? },
-            Standing::Gone => recorded::Standing::Gone,
-            Standing::Foreign | Standing::Abandoned => return None,
+        let standing = match row.state {
+            NameState::Intended => {
+                recorded::IdentityState::Intended { request: self.mark().request }
+            }
+            NameState::Seen => recorded::IdentityState::Seen { uid: row.uid.clone()? },
+            NameState::Gone => recorded::IdentityState::Gone,
+            NameState::Foreign | NameState::Abandoned => return None,
         };
         Some(Recorded::new(self.binding(), standing, self.identity()?.clone()))
     }
@@ -211,13 +213,13 @@ impl Resource {
         now: Timestamp,
     ) -> RowFacts {
         let Fields { phase, asked_at, watch_until, .. } = &self.fields;
-        let identity = match self.current(name_ledger).map(|row| row.standing) {
+        let identity = match self.current(name_ledger).map(|row| row.state) {
             None => unrecorded,
-            Some(Standing::Intended) => Identity::Intended,
-            Some(Standing::Seen) => Identity::Seen,
-            Some(Standing::Gone) => Identity::Gone,
-            Some(Standing::Foreign) => Identity::Foreign,
-            Some(Standing::Abandoned) => Identity::Abandoned,
+            Some(NameState::Intended) => Identity::Intended,
+            Some(NameState::Seen) => Identity::Seen,
+            Some(NameState::Gone) => Identity::Gone,
+            Some(NameState::Foreign) => Identity::Foreign,
+            Some(NameState::Abandoned) => Identity::Abandoned,
         };
         let is_quiet = match phase {
             Phase::Deleted => watch_until.is_none_or(|until| until <= now),

@@ -107,10 +107,10 @@ fn the_record_follows_the_row_of_the_current_name() {
     let it = with_identity();
     let kept = |row: Row| it.recorded(&NameLedger::new([row])).map(|it| it.standing().clone());
     let request = RequestId::of(&binding(), 1);
-    assert_eq!(kept(intended(name())), Some(recorded::Standing::Intended { request }));
+    assert_eq!(kept(intended(name())), Some(recorded::IdentityState::Intended { request }));
     let uid = Uid::new("c");
-    assert_eq!(kept(seen(name(), "c")), Some(recorded::Standing::Seen { uid }));
-    assert_eq!(kept(gone(name(), "c")), Some(recorded::Standing::Gone));
+    assert_eq!(kept(seen(name(), "c")), Some(recorded::IdentityState::Seen { uid }));
+    assert_eq!(kept(gone(name(), "c")), Some(recorded::IdentityState::Gone));
     assert_eq!(kept(foreign(name())), None);
     assert_eq!(resource(|_| ()).recorded(&NameLedger::new([intended(name())])), None);
     let next = resource(|it| {
@@ -124,7 +124,7 @@ fn the_record_follows_the_row_of_the_current_name() {
 fn every_standing_has_its_fact() {
     let it = with_identity();
     let identity = |rows: Vec<Row>| it.facts(&NameLedger::new(rows), Fact::Lost, NOW).identity;
-    let abandoned = Row { standing: Standing::Abandoned, ..seen(name(), "c") };
+    let abandoned = Row { state: NameState::Abandoned, ..seen(name(), "c") };
     assert_eq!(identity(vec![]), Fact::Lost);
     assert_eq!(identity(vec![intended(name())]), Fact::Intended);
     assert_eq!(identity(vec![seen(name(), "c")]), Fact::Seen);

@@ -12,8 +12,8 @@
 use std::time::Duration;
 
 use usher_kernel::{
-    Answer, Evidence as Proof, NameLedger, Observation, Record, Row, Sighting, Standing, Timestamp,
-    Unknown, Visibility,
+    Answer, Evidence as Proof, NameLedger, NameState, Observation, Record, Row, Sighting,
+    Timestamp, Unknown, Visibility,
 };
 
 use super::aggregate::Resource;
@@ -28,7 +28,7 @@ use super::orphan::Evidence;
 use super::policy::{self, Policy};
 use super::recorded::Unbound;
 use super::reference::Unresolved;
-use super::snapshot::{self, Asked, Container, Found, ReadError, Snapshot};
+use super::snapshot::{self, CloudReading, Container, Found, ReadError, Snapshot};
 use crate::object::authority::Authority;
 use crate::object::name::FINALIZER_DIRECT;
 
@@ -192,7 +192,7 @@ impl Judge<'_> {
                 }
             }
             (Ok(_), None)
-                if snapshot.cluster == Authority::Replaced || snapshot.cluster_rail_tripped =>
+                if snapshot.cluster == Authority::Replaced || snapshot.cluster_guard_tripped =>
             {
                 Object::Unknown
             }
@@ -258,7 +258,7 @@ impl Judge<'_> {
         let Some(Ok(found)) = &self.snapshot.search else {
             return (Search::Unknown, None);
         };
-        if self.snapshot.authority == Authority::Replaced || self.snapshot.rail_tripped {
+        if self.snapshot.authority == Authority::Replaced || self.snapshot.guard_tripped {
             return (Search::Unknown, None);
         }
         let ours = |it: &Found| it.mark.as_ref().is_some_and(|mark| self.resource.owns(mark));
@@ -290,7 +290,7 @@ impl Judge<'_> {
     }
 
     /// What was asked of the cloud, if it is the identity on record.
-    fn asked(&self) -> Option<&Asked> {
+    fn asked(&self) -> Option<&CloudReading> {
         self.snapshot.cloud.as_ref().filter(|it| self.on_record.as_ref() == Some(&it.identified))
     }
 
@@ -302,7 +302,7 @@ impl Judge<'_> {
     fn is_settled(&self, operation: Operation) -> bool {
         self.resource.is_leaving()
             && self.resource.is_quiet(self.snapshot.at)
-            && !self.snapshot.rail_tripped
+            && !self.snapshot.guard_tripped
             && matches!(operation, Operation::None | Operation::Failed)
     }
 
@@ -311,11 +311,11 @@ impl Judge<'_> {
             return (Cloud::Unasked, None);
         };
         let row = self.name_ledger.latest(&self.resource.name_of(&asked.identified));
-        let seen = row.filter(|it| it.standing == Standing::Seen);
+        let seen = row.filter(|it| it.state == NameState::Seen);
         let lagging = self.snapshot.authority == Authority::Replaced;
         // With the guard tripped what is on record is not taken for gone or replaced: nothing ends.
-        let held = self.snapshot.rail_tripped && seen.is_some();
-        let hidden = self.snapshot.rail_tripped && (held || self.resource.is_leaving());
+        let held = self.snapshot.guard_tripped && seen.is_some();
+        let hidden = self.snapshot.guard_tripped && (held || self.resource.is_leaving());
         let absent = Answer::Absent { settled: self.is_settled(operation) };
         let (cloud, answer) = match (&asked.found, asked.container) {
             (Err(ReadError::Throttled { .. }), _) => {
@@ -391,7 +391,7 @@ impl Judge<'_> {
 }
 
 const LAGGING: (Cloud, Answer) = (Cloud::Lagging, Answer::Unknown(Unknown::ClusterReplaced));
-const VANISHED: (Cloud, Answer) = (Cloud::Vanished, Answer::Unknown(Unknown::RailTripped));
+const VANISHED: (Cloud, Answer) = (Cloud::Vanished, Answer::Unknown(Unknown::GuardTripped));
 
 /// Whether a finalizer asks every controller to wait: a `domain/hold`.
 fn is_hold(finalizer: &str) -> bool {

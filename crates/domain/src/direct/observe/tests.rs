@@ -25,11 +25,11 @@ fn lost() -> Resource {
 }
 
 /// The fact and the standings that one answer makes of one row.
-fn told(it: &Resource, row: Row, snapshot: &Snapshot) -> (Cloud, Vec<Standing>) {
+fn folded(it: &Resource, row: Row, snapshot: &Snapshot) -> (Cloud, Vec<NameState>) {
     let name_ledger = NameLedger::new([row]);
     let folded = fold(it, &name_ledger, snapshot);
     let rows = folded.absorbed(&name_ledger).1;
-    (folded.facts.cloud, rows.iter().map(|row| row.standing).collect())
+    (folded.facts.cloud, rows.iter().map(|row| row.state).collect())
 }
 
 fn answering(found: snapshot::Reading<Option<Found>>) -> Snapshot {
@@ -44,14 +44,14 @@ fn anothers(uid: &str) -> Found {
 #[test]
 fn an_answer_that_does_not_count_changes_no_row() {
     let refused = |container| Snapshot {
-        cloud: Some(snapshot::Asked { container, ..asked(Err(ReadError::Refused)) }),
+        cloud: Some(snapshot::CloudReading { container, ..asked(Err(ReadError::Refused)) }),
         ..snapshot()
     };
     let lagging = |found| Snapshot { authority: Authority::Replaced, ..answering(found) };
     let throttled = ReadError::Throttled { retry_after: Some(Duration::from_secs(9)) };
     let cases = [
         (refused(None), Cloud::Forbidden),
-        (refused(Some(Container::Standing)), Cloud::Forbidden),
+        (refused(Some(Container::NameState)), Cloud::Forbidden),
         (refused(Some(Container::Unknown)), Cloud::Forbidden),
         (
             Snapshot { authority: Authority::Replaced, ..refused(Some(Container::Gone)) },
@@ -61,13 +61,17 @@ fn an_answer_that_does_not_count_changes_no_row() {
         (answering(Err(ReadError::Unavailable)), Cloud::Unavailable),
         (lagging(Ok(None)), Cloud::Lagging),
         (lagging(Ok(Some(found("c-9")))), Cloud::Lagging),
-        (Snapshot { rail_tripped: true, ..snapshot() }, Cloud::Vanished),
-        (Snapshot { rail_tripped: true, ..answering(Ok(Some(anothers("x")))) }, Cloud::Vanished),
+        (Snapshot { guard_tripped: true, ..snapshot() }, Cloud::Vanished),
+        (Snapshot { guard_tripped: true, ..answering(Ok(Some(anothers("x")))) }, Cloud::Vanished),
         (Snapshot { cloud: None, ..snapshot() }, Cloud::Unasked),
     ];
     for (snapshot, cloud) in cases {
         for it in [recorded(), on_its_way_out()] {
-            assert_eq!(told(&it, seen(name(), "c-1"), &snapshot), (cloud, vec![]), "{snapshot:?}");
+            assert_eq!(
+                folded(&it, seen(name(), "c-1"), &snapshot),
+                (cloud, vec![]),
+                "{snapshot:?}"
+            );
         }
     }
     let waiting = fold(&recorded(), &NameLedger::default(), &answering(Err(throttled)));
@@ -78,12 +82,12 @@ fn an_answer_that_does_not_count_changes_no_row() {
 #[test]
 fn a_refusal_is_absence_when_the_container_is_proven_gone() {
     let container = Some(Container::Gone);
-    let cloud = Some(snapshot::Asked { container, ..asked(Err(ReadError::Refused)) });
+    let cloud = Some(snapshot::CloudReading { container, ..asked(Err(ReadError::Refused)) });
     let snapshot = Snapshot { cloud, ..snapshot() };
-    let expected = (Cloud::ContainerGone, vec![Standing::Gone]);
-    assert_eq!(told(&on_its_way_out(), seen(name(), "c-1"), &snapshot), expected);
-    let held = Snapshot { rail_tripped: true, ..snapshot };
-    assert_eq!(told(&on_its_way_out(), seen(name(), "c-1"), &held), (Cloud::Forbidden, vec![]));
+    let expected = (Cloud::ContainerGone, vec![NameState::Gone]);
+    assert_eq!(folded(&on_its_way_out(), seen(name(), "c-1"), &snapshot), expected);
+    let held = Snapshot { guard_tripped: true, ..snapshot };
+    assert_eq!(folded(&on_its_way_out(), seen(name(), "c-1"), &held), (Cloud::Forbidden, vec![]));
 }
 
 // Requirement: I-13
@@ -97,28 +101,28 @@ fn what_stands_is_ours_by_record_or_by_mark() {
     let going = Found { leaving: true, ..found("c-1") };
     let stood = || seen(name(), "c-1");
     let cases = [
-        (intended(name()), found("c-1"), Cloud::Unrecorded, vec![Standing::Seen], "by mark"),
-        (intended(name()), anothers("c-1"), Cloud::Foreign, vec![Standing::Foreign], "no mark"),
-        (intended(name()), marked(of_another), Cloud::Foreign, vec![Standing::Foreign], "another"),
-        (intended(name()), marked(unsent), Cloud::Foreign, vec![Standing::Foreign], "never sent"),
+        (intended(name()), found("c-1"), Cloud::Unrecorded, vec![NameState::Seen], "by mark"),
+        (intended(name()), anothers("c-1"), Cloud::Foreign, vec![NameState::Foreign], "no mark"),
+        (intended(name()), marked(of_another), Cloud::Foreign, vec![NameState::Foreign], "another"),
+        (intended(name()), marked(unsent), Cloud::Foreign, vec![NameState::Foreign], "never sent"),
         (stood(), found("c-1"), Cloud::Ours, vec![], "on record"),
         (stood(), anothers("c-1"), Cloud::Ours, vec![], "on record, its mark taken off"),
         (stood(), drifted, Cloud::Drifted, vec![], "not as declared"),
         (stood(), going, Cloud::Leaving, vec![], "on its way out"),
-        (stood(), anothers("x"), Cloud::Foreign, vec![Standing::Gone], "another took its place"),
+        (stood(), anothers("x"), Cloud::Foreign, vec![NameState::Gone], "another took its place"),
         (
             stood(),
             found("c-2"),
             Cloud::Unrecorded,
-            vec![Standing::Gone, Standing::Seen],
+            vec![NameState::Gone, NameState::Seen],
             "ours again, another uid",
         ),
-        (gone(name(), "c-1"), found("c-2"), Cloud::Unrecorded, vec![Standing::Seen], "came back"),
+        (gone(name(), "c-1"), found("c-2"), Cloud::Unrecorded, vec![NameState::Seen], "came back"),
         (foreign(name()), anothers("x"), Cloud::Foreign, vec![], "still another owner's"),
     ];
     for (row, object, cloud, rows, why) in cases {
         let snapshot = answering(Ok(Some(object)));
-        assert_eq!(told(&recorded(), row, &snapshot), (cloud, rows), "{why}");
+        assert_eq!(folded(&recorded(), row, &snapshot), (cloud, rows), "{why}");
     }
 }
 
@@ -139,26 +143,26 @@ fn absence_ends_an_intended_name_only_when_nothing_of_ours_is_on_its_way() {
         (loud, snapshot(), vec![], "a driver may be heard"),
         (on_its_way_out(), running(Progress::Running), vec![], "an operation runs"),
         (on_its_way_out(), silent, vec![], "the operations are not known"),
-        (on_its_way_out(), running(Progress::Failed), vec![Standing::Gone], "it failed"),
-        (on_its_way_out(), running(Progress::Done), vec![Standing::Gone], "it ended"),
-        (on_its_way_out(), snapshot(), vec![Standing::Gone], "nothing is on its way"),
+        (on_its_way_out(), running(Progress::Failed), vec![NameState::Gone], "it failed"),
+        (on_its_way_out(), running(Progress::Done), vec![NameState::Gone], "it ended"),
+        (on_its_way_out(), snapshot(), vec![NameState::Gone], "nothing is on its way"),
     ];
     for (it, snapshot, rows, why) in cases {
-        assert_eq!(told(&it, intended(name()), &snapshot), (Cloud::Absent, rows), "{why}");
+        assert_eq!(folded(&it, intended(name()), &snapshot), (Cloud::Absent, rows), "{why}");
     }
-    let freed = told(&recorded(), foreign(name()), &snapshot());
-    assert_eq!(freed, (Cloud::Absent, vec![Standing::Intended]), "the name is free again");
+    let freed = folded(&recorded(), foreign(name()), &snapshot());
+    assert_eq!(freed, (Cloud::Absent, vec![NameState::Intended]), "the name is free again");
 }
 
 #[test]
-fn behind_the_rail_nothing_that_leaves_is_absent() {
-    let railed = Snapshot { rail_tripped: true, ..snapshot() };
+fn behind_the_guard_nothing_that_leaves_is_absent() {
+    let guarded = Snapshot { guard_tripped: true, ..snapshot() };
     for row in [intended(name()), seen(name(), "c-1"), gone(name(), "c-1")] {
-        let standing = row.standing;
-        let reading = told(&on_its_way_out(), row, &railed);
+        let standing = row.state;
+        let reading = folded(&on_its_way_out(), row, &guarded);
         assert_eq!(reading, (Cloud::Vanished, vec![]), "{standing:?}");
     }
-    let wanted = told(&recorded(), intended(name()), &railed);
+    let wanted = folded(&recorded(), intended(name()), &guarded);
     assert_eq!(wanted, (Cloud::Absent, vec![]), "what was never seen may be made");
 }
 
@@ -167,7 +171,7 @@ fn behind_the_rail_nothing_that_leaves_is_absent() {
 fn the_record_wins_over_the_spec() {
     let elsewhere = Snapshot {
         spec: Some(Ok(identified("b"))),
-        cloud: Some(snapshot::Asked { identified: identified("b"), ..asked(Ok(None)) }),
+        cloud: Some(snapshot::CloudReading { identified: identified("b"), ..asked(Ok(None)) }),
         ..snapshot()
     };
     let folded = fold(&on_its_way_out(), &NameLedger::new([seen(name(), "c-1")]), &elsewhere);
@@ -192,14 +196,14 @@ fn the_object_is_ours_to_act_on_only_with_its_uid_and_our_finalizer() {
     let rebuilt = Snapshot { object: Ok(None), cluster: Authority::Replaced, ..snapshot() };
     let forgotten = fold(&recorded(), &NameLedger::default(), &rebuilt).facts.object;
     assert_eq!(forgotten, Object::Unknown, "a rebuilt cluster forgets everything");
-    let behind_the_rail = |object| {
-        let snapshot = Snapshot { object: Ok(object), cluster_rail_tripped: true, ..snapshot() };
+    let behind_the_guard = |object| {
+        let snapshot = Snapshot { object: Ok(object), cluster_guard_tripped: true, ..snapshot() };
         fold(&recorded(), &NameLedger::default(), &snapshot).facts.object
     };
     let another = snapshot::Object { uid: Uid::new("uid-2"), ..object() };
-    assert_eq!(behind_the_rail(None), Object::Unknown, "too many vanished at once");
-    assert_eq!(behind_the_rail(Some(another)), Object::Unknown);
-    assert_eq!(behind_the_rail(Some(object())), Object::Held, "what is there is there");
+    assert_eq!(behind_the_guard(None), Object::Unknown, "too many vanished at once");
+    assert_eq!(behind_the_guard(Some(another)), Object::Unknown);
+    assert_eq!(behind_the_guard(Some(object())), Object::Held, "what is there is there");
 }
 
 #[test]
@@ -226,7 +230,7 @@ fn another_object_of_the_name_says_nothing_about_this_one() {
         uid: Uid::new("uid-2"),
         finalizers: vec!["a.b/hold".to_owned()],
         policy: Some("abandon".to_owned()),
-        stamp: Some(stamp("uid-1", recorded::Standing::Gone)),
+        stamp: Some(stamp("uid-1", recorded::IdentityState::Gone)),
         ..object()
     };
     let snapshot = Snapshot { object: Ok(Some(successor)), ..snapshot() };
@@ -253,7 +257,7 @@ fn configuration_counts_only_while_the_object_is_wanted() {
     }
 }
 
-fn stamp(owner: &str, standing: recorded::Standing) -> String {
+fn stamp(owner: &str, standing: recorded::IdentityState) -> String {
     let owner = Binding { object: Uid::new(owner), ..binding() };
     Recorded::new(owner, standing, identified("a")).to_text()
 }
@@ -264,9 +268,9 @@ fn a_stamp_counts_as_a_name_where_the_ledger_names_nothing() {
     let request = RequestId::of(&binding(), 1);
     let uid = Uid::new("c-1");
     let standings = [
-        recorded::Standing::Intended { request },
-        recorded::Standing::Seen { uid },
-        recorded::Standing::Gone,
+        recorded::IdentityState::Intended { request },
+        recorded::IdentityState::Seen { uid },
+        recorded::IdentityState::Gone,
     ];
     for standing in standings {
         let stamp = Some(stamp("uid-1", standing));
@@ -280,8 +284,8 @@ fn a_stamp_counts_as_a_name_where_the_ledger_names_nothing() {
             let snapshot = Snapshot { object: Ok(Some(object)), cloud: None, search, ..snapshot() };
             let folded = fold(&lost(), &NameLedger::default(), &snapshot);
             let rows = folded.absorbed(&NameLedger::default()).1;
-            let told: Vec<_> = rows.iter().map(|it| (it.standing, it.uid.clone())).collect();
-            assert_eq!(told, [(Standing::Intended, None)], "an edited stamp proves nothing");
+            let told: Vec<_> = rows.iter().map(|it| (it.state, it.uid.clone())).collect();
+            assert_eq!(told, [(NameState::Intended, None)], "an edited stamp proves nothing");
             assert_eq!(folded.found, Some(identified("a")));
             let name_ledger = NameLedger::new([seen(name(), "c-7")]);
             assert_eq!(
@@ -296,7 +300,7 @@ fn a_stamp_counts_as_a_name_where_the_ledger_names_nothing() {
 // Requirement: I-37
 #[test]
 fn a_forged_stamp_makes_nothing_ours() {
-    let stamp = Some(stamp("uid-1", recorded::Standing::Seen { uid: Uid::new("c-1") }));
+    let stamp = Some(stamp("uid-1", recorded::IdentityState::Seen { uid: Uid::new("c-1") }));
     let forged = snapshot::Object { deleting: true, stamp, ..object() };
     let standing = Some(asked(Ok(Some(anothers("c-1")))));
     let search = Some(Ok(vec![]));
@@ -304,7 +308,7 @@ fn a_forged_stamp_makes_nothing_ours() {
     let folded = fold(&lost(), &NameLedger::default(), &snapshot);
     let rows = folded.absorbed(&NameLedger::default()).1;
     assert_eq!(folded.facts.cloud, Cloud::Foreign);
-    assert_eq!(rows.iter().map(|it| it.standing).collect::<Vec<_>>(), [Standing::Foreign]);
+    assert_eq!(rows.iter().map(|it| it.state).collect::<Vec<_>>(), [NameState::Foreign]);
     let marked = Some(Ok(vec![(identified("b"), found("c-7"))]));
     let found =
         fold(&lost(), &NameLedger::default(), &Snapshot { search: marked, ..snapshot.clone() });
@@ -323,7 +327,7 @@ fn a_forged_stamp_makes_nothing_ours() {
 // Requirement: I-37
 #[test]
 fn a_stamp_with_the_credential_of_another_is_not_read() {
-    let stamp = Some(stamp("uid-1", recorded::Standing::Gone));
+    let stamp = Some(stamp("uid-1", recorded::IdentityState::Gone));
     let object = Ok(Some(snapshot::Object { stamp, ..object() }));
     let credential = KvCoordinates::new("kv", "clouds/other").unwrap();
     let folded =
@@ -339,8 +343,8 @@ fn a_stamp_of_another_object_or_none_at_all_has_its_own_verdict() {
         let object = Ok(Some(snapshot::Object { stamp, status, ..object() }));
         fold(it, &NameLedger::default(), &Snapshot { object, ..snapshot() }).unrecorded
     };
-    let own = || Some(stamp("uid-1", recorded::Standing::Gone));
-    let copied = || Some(stamp("uid-2", recorded::Standing::Gone));
+    let own = || Some(stamp("uid-1", recorded::IdentityState::Gone));
+    let copied = || Some(stamp("uid-2", recorded::IdentityState::Gone));
     let broken = || Some("{".to_owned());
     let witnessed = resource(|_| ());
     assert_eq!(unrecorded(&witnessed, None, None), Identity::None);
@@ -370,7 +374,7 @@ fn one_object_with_our_mark_comes_on_record_and_several_do_not() {
     assert_eq!(folded(&both), (Search::Several, 0, None));
     let replica = Snapshot { authority: Authority::Replaced, ..one.clone() };
     assert_eq!(folded(&replica), (Search::Unknown, 0, None));
-    let vanished = Snapshot { rail_tripped: true, ..one.clone() };
+    let vanished = Snapshot { guard_tripped: true, ..one.clone() };
     assert_eq!(folded(&vanished), (Search::Unknown, 0, None));
     let silent = Snapshot { search: Some(Err(ReadError::Unavailable)), ..snapshot() };
     assert_eq!(folded(&Snapshot { cloud: None, ..silent }), (Search::Unknown, 0, None));
@@ -395,7 +399,7 @@ fn what_a_look_finds_is_told_from_what_was_on_record() {
         fold(&record.state, &record.name_ledger, snapshot).row(&record, NOW).identity
     };
     let uid = Uid::new("c-1");
-    let stamp = Some(stamp("uid-1", recorded::Standing::Seen { uid }));
+    let stamp = Some(stamp("uid-1", recorded::IdentityState::Seen { uid }));
     let search = Some(Ok(vec![]));
     let stamped =
         Snapshot { object: Ok(Some(snapshot::Object { stamp, ..object() })), search, ..snapshot() };
@@ -457,12 +461,12 @@ fn the_stamp_is_current_when_the_object_carries_what_this_look_leaves_on_record(
     let at = |row: Row, snapshot: &Snapshot| {
         fold(&recorded(), &NameLedger::new([row]), snapshot).facts.stamp
     };
-    let seen_stamp = stamped(recorded::Standing::Seen { uid: uid.clone() }, false);
+    let seen_stamp = stamped(recorded::IdentityState::Seen { uid: uid.clone() }, false);
     assert_eq!(at(seen(name(), "c-1"), &seen_stamp), Stamp::Current);
     assert_eq!(at(intended(name()), &seen_stamp), Stamp::Current, "seen by this very look");
     let request = RequestId::of(&binding(), 1);
-    let old = stamped(recorded::Standing::Intended { request }, false);
+    let old = stamped(recorded::IdentityState::Intended { request }, false);
     assert_eq!(at(intended(name()), &old), Stamp::Stale, "it moved on");
-    let only_status = stamped(recorded::Standing::Seen { uid }, true);
+    let only_status = stamped(recorded::IdentityState::Seen { uid }, true);
     assert_eq!(at(seen(name(), "c-1"), &only_status), Stamp::Stale, "restores drop a status");
 }

@@ -1,4 +1,4 @@
-use usher_kernel::{Decision, Lifecycle, Standing, Uid, Unknown, Wake};
+use usher_kernel::{Decision, Lifecycle, NameState, Uid, Unknown, Wake};
 
 use super::*;
 use crate::direct::aggregate::History;
@@ -35,7 +35,7 @@ fn going_snapshot() -> Snapshot {
     Snapshot { object: Ok(Some(snapshot::Object { deleting: true, ..object() })), ..snapshot() }
 }
 
-fn stamped(standing: recorded::Standing, snapshot: Snapshot) -> Snapshot {
+fn stamped(standing: recorded::IdentityState, snapshot: Snapshot) -> Snapshot {
     let stamp = Some(Recorded::new(binding(), standing, identified("a")).to_text());
     Snapshot { object: Ok(Some(snapshot::Object { stamp, ..object() })), ..snapshot }
 }
@@ -51,7 +51,7 @@ fn the_identity_is_recorded_then_stamped_then_used() {
     let recorded_row = record(first.next, first.rows);
     let second = decide(&recorded_row, &snapshot());
     let request = RequestId::of(&binding(), 1);
-    let standing = recorded::Standing::Intended { request };
+    let standing = recorded::IdentityState::Intended { request };
     let recorded = Recorded::new(binding(), standing.clone(), identified("a"));
     let object = recorded_row.state.object().clone();
     assert_eq!(second.effect, Some(Effect::Stamp { object, recorded }));
@@ -86,7 +86,7 @@ fn the_finalizer_goes_in_a_later_step_than_the_end() {
     let end = decide(&record(asked_for, [seen(name(), "c-1")]), &going_snapshot());
     assert_eq!((end.effect.clone(), end.event.clone()), (None, None));
     assert_eq!(end.next.fields().outcome, Some(Outcome::Deleted));
-    assert_eq!(end.rows[0].standing, Standing::Gone);
+    assert_eq!(end.rows[0].state, NameState::Gone);
     let ended = record(end.next, end.rows);
     let release = decide(&ended, &going_snapshot());
     let object = ended.state.object().clone();
@@ -108,8 +108,8 @@ fn an_end_by_policy_gives_the_rows_up_and_writes_what_is_known() {
     let snapshot = Snapshot { object, cloud: Some(asked(Err(ReadError::Refused))), ..snapshot() };
     let decision = decide(&record(going(), [seen(name(), "c-1")]), &snapshot);
     assert_eq!(decision.next.fields().outcome, Some(Outcome::Abandoned));
-    let standings: Vec<_> = decision.rows.iter().map(|it| it.standing).collect();
-    assert_eq!(standings, [Standing::Abandoned]);
+    let standings: Vec<_> = decision.rows.iter().map(|it| it.state).collect();
+    assert_eq!(standings, [NameState::Abandoned]);
     let orphan = decision.next.fields().orphan.clone().unwrap();
     assert_eq!(orphan.names(), ["kv:clouds/main/projects/a/features/f/memberships/m"]);
     assert_eq!(orphan.evidence().references, ["ns/parent"]);
@@ -172,7 +172,7 @@ fn a_failed_create_is_tried_again_by_another_request() {
     let request = RequestId::of(&binding(), 1);
     let failed = Operation { name: "op-1".to_owned(), progress: Progress::Failed };
     let snapshot = Snapshot { operations: Ok(vec![failed]), ..snapshot() };
-    let snapshot = stamped(recorded::Standing::Intended { request }, snapshot);
+    let snapshot = stamped(recorded::IdentityState::Intended { request }, snapshot);
     let decision = decide(&record(known(), [intended(name())]), &snapshot);
     assert_eq!((decision.reason, decision.effect), (Reason::CreateFailed, None));
     assert_eq!(decision.next.fields().attempt, 2);
@@ -186,7 +186,7 @@ fn an_operation_that_runs_is_kept_in_the_row() {
     let running = Operation { name: "op-1".to_owned(), progress: Progress::Running };
     let request = RequestId::of(&binding(), 1);
     let snapshot = Snapshot { operations: Ok(vec![running]), ..snapshot() };
-    let snapshot = stamped(recorded::Standing::Intended { request }, snapshot);
+    let snapshot = stamped(recorded::IdentityState::Intended { request }, snapshot);
     let decision = decide(&record(known(), [intended(name())]), &snapshot);
     assert_eq!(decision.reason, Reason::WaitingForOperation);
     assert_eq!(decision.next.fields().operation.as_deref(), Some("op-1"));
@@ -196,7 +196,7 @@ fn an_operation_that_runs_is_kept_in_the_row() {
 #[test]
 fn a_lost_record_is_taken_over_from_the_stamp_before_it_is_acted_upon() {
     let uid = Uid::new("c-1");
-    let standing = recorded::Standing::Seen { uid };
+    let standing = recorded::IdentityState::Seen { uid };
     let stamp = Some(Recorded::new(binding(), standing, identified("a")).to_text());
     let object = snapshot::Object { deleting: true, stamp, ..object() };
     let snapshot = Snapshot {
@@ -210,7 +210,7 @@ fn a_lost_record_is_taken_over_from_the_stamp_before_it_is_acted_upon() {
     let found = decide(&record(lost, []), &snapshot);
     assert_eq!((found.reason, found.effect.clone()), (Reason::RecordingObservation, None));
     assert_eq!(found.next.identity(), Some(&identified("a")));
-    assert_eq!(found.rows[0].standing, Standing::Seen);
+    assert_eq!(found.rows[0].state, NameState::Seen);
     let next = decide(&record(found.next, found.rows), &snapshot);
     assert_eq!(next.reason, Reason::DeletingObject);
 }

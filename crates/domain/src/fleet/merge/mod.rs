@@ -10,7 +10,7 @@ use usher_kernel::Timestamp;
 use super::accept::Report;
 use super::aggregate::{Deadlines, Dispute, Fields, Machine, State, Target};
 use super::binding::Binding;
-use super::facts::{Hold, Order, RowFacts};
+use super::facts::{CommandState, Hold, RowFacts};
 use super::observe::Observed;
 use super::phase::Phase;
 use super::reconcile::rules;
@@ -39,8 +39,8 @@ pub fn merge(machine: &Machine, seen: &Observed, deadlines: &Deadlines, now: Tim
         let held = Verdict { effect: None, event: None, phase: row.phase, ..verdict };
         return Merged { next: machine.clone(), verdict: held };
     };
-    let records = order == Order::Recorded && row.order != Order::Recorded;
-    let answered = order == Order::None && row.order != Order::None;
+    let records = order == CommandState::Recorded && row.order != CommandState::Recorded;
+    let answered = order == CommandState::None && row.order != CommandState::None;
     let disputed = verdict.event == Some(EventKind::Disputed);
     let settled = verdict.event == Some(EventKind::Settled);
     let next = machine.changed(|it| {
@@ -71,8 +71,8 @@ pub fn merge(machine: &Machine, seen: &Observed, deadlines: &Deadlines, now: Tim
 /// not; its token is older than every look of this one, so it is not sent any more.
 fn known(machine: &Machine, row: RowFacts, seen: &Observed) -> RowFacts {
     let older = machine.fields().token.epoch < seen.fresh.epoch;
-    if older && row.order == Order::Recorded {
-        return RowFacts { order: Order::Sent, ..row };
+    if older && row.order == CommandState::Recorded {
+        return RowFacts { order: CommandState::Sent, ..row };
     }
     row
 }

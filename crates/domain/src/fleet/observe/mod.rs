@@ -9,7 +9,7 @@ use usher_kernel::{Answer, Observation, Sighting, Uid, Unknown, Visibility};
 
 use super::accept::Report;
 use super::aggregate::Machine;
-use super::facts::{Bound, Facts, Order, Reported, Restriction};
+use super::facts::{Bound, CommandState, Facts, Reported, Restriction};
 use super::issue::Token;
 use super::phase::Phase;
 use super::snapshot::{Listing, Snapshot, Source};
@@ -63,7 +63,7 @@ pub fn fold(machine: &Machine, snapshot: &Snapshot) -> Observed {
     } else if snapshot.paused {
         Restriction::Paused
     } else if snapshot.listing == Listing::Distrusted {
-        Restriction::RailTripped
+        Restriction::GuardTripped
     } else {
         Restriction::None
     };
@@ -80,7 +80,7 @@ pub fn fold(machine: &Machine, snapshot: &Snapshot) -> Observed {
 /// what it was before the order is just what is asked.
 fn is_stale(machine: &Machine, snapshot: &Snapshot) -> bool {
     let fields = machine.fields();
-    let recorded = fields.order == Order::Recorded && snapshot.source == Source::Get;
+    let recorded = fields.order == CommandState::Recorded && snapshot.source == Source::Get;
     snapshot.stamp < fields.token && !recorded
 }
 
@@ -101,8 +101,8 @@ fn sighting(machine: &Machine, snapshot: &Snapshot, facts: Facts) -> Sighting {
         Reported::Absent if facts.restriction == Restriction::None => {
             Answer::Absent { settled: true }
         }
-        Reported::Absent if facts.restriction == Restriction::RailTripped => {
-            Answer::Unknown(Unknown::RailTripped)
+        Reported::Absent if facts.restriction == Restriction::GuardTripped => {
+            Answer::Unknown(Unknown::GuardTripped)
         }
         Reported::Absent
         | Reported::Unknown

@@ -36,9 +36,9 @@ fn only_a_question_about_this_machine_makes_it_absent() {
     }
     let listed = Snapshot { listing: Listing::Names, ..get.clone() };
     assert_eq!(facts(&it, &listed).report, Reported::Unknown, "the last list names it");
-    let railed = Snapshot { listing: Listing::Distrusted, ..get };
-    let unknown = Answer::Unknown(Unknown::RailTripped);
-    assert_eq!(fold(&it, &railed).sightings[0].answer, unknown);
+    let guarded = Snapshot { listing: Listing::Distrusted, ..get };
+    let unknown = Answer::Unknown(Unknown::GuardTripped);
+    assert_eq!(fold(&it, &guarded).sightings[0].answer, unknown);
 }
 
 // Requirement: F-74
@@ -75,7 +75,7 @@ fn a_look_from_before_the_last_order_says_nothing() {
 fn an_order_that_was_not_sent_makes_no_look_at_its_machine_stale() {
     let recorded = machine(|it| {
         it.state = state(Phase::Draining);
-        it.order = Order::Recorded;
+        it.order = CommandState::Recorded;
     });
     let early = Token { sequence: LAST.sequence - 1, ..LAST };
     let get = Snapshot { stamp: early, ..snapshot(Some(report(Phase::Configured))) };
@@ -123,7 +123,7 @@ fn what_forbids_more_is_told_first() {
     let mut snapshot = snapshot(Some(report(Phase::Idle)));
     assert_eq!(facts(&it, &snapshot).restriction, Restriction::None);
     snapshot.listing = Listing::Distrusted;
-    assert_eq!(facts(&it, &snapshot).restriction, Restriction::RailTripped);
+    assert_eq!(facts(&it, &snapshot).restriction, Restriction::GuardTripped);
     snapshot.paused = true;
     assert_eq!(facts(&it, &snapshot).restriction, Restriction::Paused);
     snapshot.superseded = true;

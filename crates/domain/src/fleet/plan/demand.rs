@@ -64,7 +64,7 @@ impl Trust {
     }
 
     /// Whether anything was ever heard.
-    pub const fn is_heard(self) -> bool {
+    pub const fn is_answered(self) -> bool {
         self.rows.is_some()
     }
 
@@ -119,7 +119,7 @@ impl Fleet {
     /// Whether a cluster was heard since this index was made.
     pub fn hears(&self, cluster: &ClusterId) -> bool {
         let entry = self.clusters.get(cluster).and_then(|it| self.by_cluster.get(*it as usize));
-        entry.is_some_and(|it| it.trust.is_heard())
+        entry.is_some_and(|it| it.trust.is_answered())
     }
 }
 
@@ -156,11 +156,11 @@ mod tests {
     // Requirement: F-31
     #[test]
     fn silence_is_not_demand_for_nothing() {
-        assert!(!Trust::default().is_heard());
+        assert!(!Trust::default().is_answered());
         let mut trust = Trust::default();
         trust.hear(30);
         trust.hear(1);
-        assert!(trust.is_heard() && trust.is_held());
+        assert!(trust.is_answered() && trust.is_held());
     }
 
     fn cpus(count: &str) -> RawNeed {
@@ -183,7 +183,7 @@ mod tests {
     // Requirement: F-53
     #[test]
     fn what_was_judged_elsewhere_is_taken_over_with_the_judgement() {
-        use crate::fleet::plan::{Circumstances, Figures, HeldBack, Switch, Windows, plan};
+        use crate::fleet::plan::{Circumstances, HeldBack, PlanConfig, Switch, Windows, plan};
         let owner = "s".parse().unwrap();
         let cluster: ClusterId = "a".parse().unwrap();
         let rows = |count: usize| (0..count).map(|_| Need::read(&cpus("1"))).collect::<Vec<_>>();
@@ -193,7 +193,7 @@ mod tests {
                 store_up: true,
                 list_believed: true,
                 switch: Switch::Run,
-                figures: Figures::default(),
+                config: PlanConfig::default(),
             };
             let report = plan(fleet, &at).report;
             (report.needs.len(), report.clusters[0].held_back)

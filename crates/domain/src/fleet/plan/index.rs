@@ -100,9 +100,9 @@ impl Fleet {
         self.leave(slot);
         let shape = self.shape(&machine.fields().offer);
         let place = match standing {
-            Standing::Idle => Place::Idle,
-            Standing::Speculative => Place::Speculative,
-            Standing::Serving(binding, stage) => Place::Serving { tie: self.tie(binding), stage },
+            MachineUse::Idle => Place::Idle,
+            MachineUse::Speculative => Place::Speculative,
+            MachineUse::Serving(binding, stage) => Place::Serving { tie: self.tie(binding), stage },
         };
         self.enter(slot, shape, place, since);
     }
@@ -190,7 +190,7 @@ impl Fleet {
         fields.owner == self.owner && fields.holder.is_none() && fields.disputed.is_none()
     }
 
-    fn standing<'a>(&self, machine: &'a Machine) -> Option<Standing<'a>> {
+    fn standing<'a>(&self, machine: &'a Machine) -> Option<MachineUse<'a>> {
         let fields = machine.fields();
         if !self.is_mine(machine) {
             return None;
@@ -199,14 +199,16 @@ impl Fleet {
         match (machine.phase(), &fields.wanted.target) {
             (Phase::Gone | Phase::Failed, _) => None,
             (Phase::Configured, Target::Bind(it)) if bound == Some(&it.cluster) => {
-                Some(Standing::Serving(it, Stage::Configured))
+                Some(MachineUse::Serving(it, Stage::Configured))
             }
             (Phase::Configuring, Target::Bind(it)) if bound == Some(&it.cluster) => {
-                Some(Standing::Serving(it, Stage::Joining))
+                Some(MachineUse::Serving(it, Stage::Joining))
             }
-            (_, Target::Bind(it)) => Some(Standing::Serving(it, Stage::Coming)),
-            (Phase::Speculative, Target::Unbound | Target::Release) => Some(Standing::Speculative),
-            (Phase::Idle, Target::Unbound) => Some(Standing::Idle),
+            (_, Target::Bind(it)) => Some(MachineUse::Serving(it, Stage::Coming)),
+            (Phase::Speculative, Target::Unbound | Target::Release) => {
+                Some(MachineUse::Speculative)
+            }
+            (Phase::Idle, Target::Unbound) => Some(MachineUse::Idle),
             (
                 Phase::Creating
                 | Phase::Idle
@@ -220,12 +222,12 @@ impl Fleet {
     }
 
     /// Whether a machine already stands where it belongs.
-    fn stands(&self, slot: Slot, machine: &Machine, standing: &Standing<'_>) -> bool {
+    fn stands(&self, slot: Slot, machine: &Machine, standing: &MachineUse<'_>) -> bool {
         let entry = self.entries.get(slot.0 as usize);
         let Some(lot) = entry.and_then(|it| self.lots.get(it.lot as usize)) else { return false };
         let placed = match (lot.place, standing) {
-            (Place::Idle, Standing::Idle) | (Place::Speculative, Standing::Speculative) => true,
-            (Place::Serving { tie, stage }, Standing::Serving(binding, at)) => {
+            (Place::Idle, MachineUse::Idle) | (Place::Speculative, MachineUse::Speculative) => true,
+            (Place::Serving { tie, stage }, MachineUse::Serving(binding, at)) => {
                 stage == *at && self.bindings.get(tie) == Some(binding)
             }
             (Place::Idle | Place::Speculative | Place::Serving { .. }, _) => false,
@@ -442,7 +444,7 @@ impl Fleet {
 }
 
 /// Where a row belongs.
-enum Standing<'a> {
+enum MachineUse<'a> {
     Idle,
     Speculative,
     Serving(&'a Binding, Stage),

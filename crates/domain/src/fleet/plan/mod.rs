@@ -79,23 +79,23 @@ pub struct Circumstances {
     /// Whether the plan is acted upon.
     pub switch: Switch,
     /// The figures.
-    pub figures: Figures,
+    pub config: PlanConfig,
 }
 
 /// The figures of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Figures {
+pub struct PlanConfig {
     /// The share of a cluster's nodes that may be on their way out at once, in percent.
     pub reclaim_percent: u32,
 }
 
-impl Default for Figures {
+impl Default for PlanConfig {
     fn default() -> Self {
         Self { reclaim_percent: 5 }
     }
 }
 
-impl Figures {
+impl PlanConfig {
     /// How many of so many nodes may be on their way out at once; one always may.
     pub fn reclaim_cap(self, nodes: u32) -> u32 {
         let share = u64::from(nodes) * u64::from(self.reclaim_percent) / 100;
@@ -147,7 +147,7 @@ pub fn plan(fleet: &Fleet, at: &Circumstances) -> Plan {
     if at.list_believed {
         cycle.preempt(lacks);
     }
-    let clusters = cycle.reclaim(at.list_believed, at.figures);
+    let clusters = cycle.reclaim(at.list_believed, at.config);
     if at.list_believed {
         cycle.release(at.now);
     }

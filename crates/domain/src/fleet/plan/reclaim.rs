@@ -6,20 +6,20 @@ use usher_kernel::Timestamp;
 use super::cycle::{Cycle, GRACE, stage};
 use super::lot::{Cluster, Stage};
 use super::report::{ClusterReport, HeldBack};
-use super::{Aim, Cause, Figures, Goal};
+use super::{Aim, Cause, Goal, PlanConfig};
 
 impl Cycle<'_> {
     /// Takes back the surplus of every cluster, as far as nothing speaks against it.
-    pub(super) fn reclaim(&mut self, believed: bool, figures: Figures) -> Vec<ClusterReport> {
+    pub(super) fn reclaim(&mut self, believed: bool, config: PlanConfig) -> Vec<ClusterReport> {
         let fleet = self.fleet;
-        fleet.by_cluster.iter().map(|it| self.reclaim_from(it, believed, figures)).collect()
+        fleet.by_cluster.iter().map(|it| self.reclaim_from(it, believed, config)).collect()
     }
 
     fn reclaim_from(
         &mut self,
         cluster: &Cluster,
         believed: bool,
-        figures: Figures,
+        config: PlanConfig,
     ) -> ClusterReport {
         let fleet = self.fleet;
         let mut nodes = 0_u32;
@@ -47,7 +47,7 @@ impl Cycle<'_> {
         }
         surplus.sort_by(|one, other| self.keep_order(*other, *one));
         let all = nodes.saturating_add(cluster.leaving);
-        let cap = figures.reclaim_cap(all).saturating_sub(cluster.leaving);
+        let cap = config.reclaim_cap(all).saturating_sub(cluster.leaving);
         for lot in surplus {
             let take = self.left(lot).min(cap - report.reclaimed);
             self.aim_back(lot, take, (Goal::Unbound, GRACE), Cause::Reclaim);
@@ -81,7 +81,7 @@ impl Cycle<'_> {
 pub(super) fn gate(cluster: &Cluster, believed: bool) -> Option<HeldBack> {
     if !believed {
         Some(HeldBack::ListQuarantined)
-    } else if !cluster.trust.is_heard() {
+    } else if !cluster.trust.is_answered() {
         Some(HeldBack::FirstRollUp)
     } else if cluster.trust.is_held() {
         Some(HeldBack::RollUpQuarantined)

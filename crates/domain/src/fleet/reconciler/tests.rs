@@ -3,7 +3,7 @@ use usher_kernel::{Decision, Lifecycle, Unknown, Wake};
 use super::*;
 use crate::fleet::accept::{Raw, Report};
 use crate::fleet::aggregate::{Target, Wanted};
-use crate::fleet::facts::Order;
+use crate::fleet::facts::CommandState;
 use crate::fleet::fixture::{
     FRESH, LAST, NOW, START, binding, cluster, machine, raw, record, report, resource, snapshot,
     state, wanted,
@@ -43,7 +43,7 @@ fn an_order_is_recorded_with_its_token_before_it_is_sent() {
     let metadata = binding("a").assignment.encode();
     let verb = Verb::Configure { cluster: cluster("a"), metadata };
     assert_eq!(sent.effect, Some(Effect { machine: it.id().clone(), token: FRESH, verb }));
-    assert_eq!((sent.next.fields().order, sent.event), (Order::Sent, None));
+    assert_eq!((sent.next.fields().order, sent.event), (CommandState::Sent, None));
 }
 
 #[test]
@@ -57,12 +57,12 @@ fn each_passing_phase_sends_its_verb() {
     ];
     for (phase, target, kind) in cases {
         let it = wanted(phase, target);
-        let it = it.changed(|it| it.order = Order::Recorded);
+        let it = it.changed(|it| it.order = CommandState::Recorded);
         let effect = seen(&it, report(phase)).effect.unwrap();
         assert_eq!((effect.kind(), effect.token), (kind, LAST));
     }
     let it = wanted(Phase::Draining, Target::Unbound).changed(|it| {
-        it.order = Order::Recorded;
+        it.order = CommandState::Recorded;
         it.wanted.grace = Duration::from_secs(10);
     });
     let effect = seen(&it, report(Phase::Draining)).effect.unwrap();
@@ -133,7 +133,7 @@ fn a_failed_machine_is_cleaned_up_after_its_deadline_unless_it_is_held() {
     let recorded = decide(&failed);
     assert_eq!(
         (recorded.reason, recorded.next.fields().order),
-        (Reason::CleaningUp, Order::Recorded)
+        (Reason::CleaningUp, CommandState::Recorded)
     );
     assert_eq!(recorded.next.phase(), Phase::Failed, "it has not moved yet");
     assert_eq!(decide(&recorded.next).effect.map(|it| it.kind()), Some(EffectKind::Salvage));
@@ -154,9 +154,12 @@ fn a_failed_machine_that_its_holder_is_done_with_is_salvaged_without_a_wait() {
         MachineReconciler::default().decide(&record(held.clone()), &seen, START.after(after))
     };
     let early = at(Duration::ZERO);
-    assert_eq!((early.reason, early.next.fields().order), (Reason::Failed, Order::None));
+    assert_eq!((early.reason, early.next.fields().order), (Reason::Failed, CommandState::None));
     let late = at(Duration::from_secs(2));
-    assert_eq!((late.reason, late.next.fields().order), (Reason::CleaningUp, Order::Recorded));
+    assert_eq!(
+        (late.reason, late.next.fields().order),
+        (Reason::CleaningUp, CommandState::Recorded)
+    );
     let sent = seen(&late.next, report(Phase::Failed));
     assert_eq!(sent.effect.map(|it| it.kind()), Some(EffectKind::Salvage));
     let leaving = seen(&held, report(Phase::Deleting));
@@ -170,7 +173,7 @@ fn an_end_is_on_record_with_its_evidence() {
     let it = wanted(Phase::Idle, Target::Unbound);
     let decision = decide(&it, &snapshot(None));
     assert_eq!(decision.next.phase(), Phase::Gone);
-    let standing: Vec<_> = decision.rows.iter().map(|it| it.standing.as_str()).collect();
+    let standing: Vec<_> = decision.rows.iter().map(|it| it.state.as_str()).collect();
     assert_eq!(standing, ["gone"]);
     let again = decide(&decision.next, &snapshot(Some(report(Phase::Idle))));
     assert_eq!((again.next, again.effect, again.event), (decision.next, None, None));

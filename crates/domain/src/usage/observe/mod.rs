@@ -12,7 +12,7 @@ mod user;
 use std::collections::BTreeSet;
 
 use usher_kernel::{
-    Answer, Name, NameLedger, Observation, Row, Sighting, Standing, Uid, Unknown, Visibility,
+    Answer, Name, NameLedger, NameState, Observation, Row, Sighting, Uid, Unknown, Visibility,
 };
 
 use super::aggregate::{Resolved, Usage};
@@ -132,7 +132,7 @@ impl Judge<'_> {
         let probes = snapshot.probes.values().filter_map(|it| it.as_ref().err());
         let worst = unknowns.into_iter().flatten().chain(objects).chain(probes).max();
         let replaced = snapshot.authority == Authority::Replaced;
-        Visibility::judge(replaced, snapshot.rail_tripped, worst.copied())
+        Visibility::judge(replaced, snapshot.guard_tripped, worst.copied())
     }
 
     /// What stands under a name that is on record with this uid. Another world, or one that forgot,
@@ -151,13 +151,13 @@ impl Judge<'_> {
             Found::Absent | Found::KindRemoved => true,
             Found::Present(object) => known.is_some_and(|it| *it != object.uid),
         };
-        if missed && self.snapshot.rail_tripped { Err(Unknown::RailTripped) } else { Ok(found) }
+        if missed && self.snapshot.guard_tripped { Err(Unknown::GuardTripped) } else { Ok(found) }
     }
 
     /// The other Usages. With the mass-deletion guard tripped a list may lack those that hold.
     fn others(&self) -> Reading<&[Other]> {
-        if self.snapshot.rail_tripped {
-            return Err(Unknown::RailTripped);
+        if self.snapshot.guard_tripped {
+            return Err(Unknown::GuardTripped);
         }
         self.snapshot.others.as_deref().map_err(|why| *why)
     }
@@ -192,7 +192,7 @@ impl Judge<'_> {
         };
         // With the mass-deletion guard tripped a list may lack what is meant.
         let listed = spec.of.is_selector() || spec.by.as_ref().is_some_and(Reference::is_selector);
-        if listed && snapshot.rail_tripped {
+        if listed && snapshot.guard_tripped {
             return (Resolution::Unknown, None, None);
         }
         let mut meant = match resolve(self.usage, spec, Candidates { of, by }) {
@@ -225,7 +225,7 @@ impl Judge<'_> {
 
     /// The uid of what stands under a name, as far as is on record.
     fn known(&self, role: Role, key: &ObjectKey) -> Option<&Uid> {
-        let row = self.recorded(role, key).filter(|it| it.standing == Standing::Seen);
+        let row = self.recorded(role, key).filter(|it| it.state == NameState::Seen);
         row.and_then(|it| it.uid.as_ref())
     }
 
@@ -324,7 +324,7 @@ impl Judge<'_> {
 
     /// Every open row of a mark on an object that is not to be held.
     fn unheld(&self) -> Vec<(ObjectKey, &Row)> {
-        let open = self.name_ledger.rows().iter().filter(|it| !it.standing.is_settled());
+        let open = self.name_ledger.rows().iter().filter(|it| !it.state.is_settled());
         let marks = open.filter_map(|row| Some((Role::Mark.key(&row.name)?, row)));
         marks.filter(|(key, _)| !self.usage.holds(key)).collect()
     }
@@ -333,7 +333,7 @@ impl Judge<'_> {
     /// never marked: the uid is recorded first.
     fn leftover(&self, key: &ObjectKey, row: &Row) -> (Answer, Option<String>) {
         let none = (Answer::Absent { settled: true }, None);
-        if row.standing == Standing::Intended {
+        if row.state == NameState::Intended {
             return none;
         }
         let object = match self.reading(key, row.uid.as_ref()) {

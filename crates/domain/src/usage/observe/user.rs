@@ -1,6 +1,6 @@
 //! Who uses what is held.
 
-use usher_kernel::{Answer, Sighting, Standing};
+use usher_kernel::{Answer, NameState, Sighting};
 
 use super::super::facts::{By, Resolve};
 use super::super::reference::{ObjectKey, Role};
@@ -24,15 +24,15 @@ impl Judge<'_> {
 
     fn user(&self, key: &ObjectKey) -> (By, Option<Answer>) {
         let row = self.recorded(Role::User, key);
-        let standing = row.map_or(Standing::Intended, |it| it.standing);
+        let standing = row.map_or(NameState::Intended, |it| it.state);
         let was_seen = match standing {
-            Standing::Seen | Standing::Gone => true,
-            Standing::Intended | Standing::Foreign | Standing::Abandoned => false,
+            NameState::Seen | NameState::Gone => true,
+            NameState::Intended | NameState::Foreign | NameState::Abandoned => false,
         };
         match self.reading(key, self.known(Role::User, key)) {
             Err(why) => (By::Unknown, Some(Answer::Unknown(why))),
             // Nothing is recorded of it: should the kind come back, it is known who was seen.
-            Ok(Found::KindRemoved) if standing == Standing::Gone => (By::Gone, None),
+            Ok(Found::KindRemoved) if standing == NameState::Gone => (By::Gone, None),
             Ok(Found::KindRemoved) => (By::KindRemoved, None),
             Ok(Found::Absent) => {
                 // Whom a selector found stood when it was found.
@@ -46,7 +46,7 @@ impl Judge<'_> {
             Ok(Found::Present(object)) => {
                 let same = row.and_then(|it| it.uid.as_ref()) == Some(&object.uid);
                 let once = self.usage.facts().resolve == Resolve::Once;
-                let other = was_seen && (!same || standing == Standing::Gone);
+                let other = was_seen && (!same || standing == NameState::Gone);
                 let ours = !(once && other);
                 let answer = Answer::Present { uid: object.uid.clone(), ours };
                 let by = match (ours, object.deleting) {

@@ -117,7 +117,7 @@ fn intended(meant: Option<&Meant>, name_ledger: &NameLedger, now: Timestamp) -> 
     let users = named(Role::User, meant.by.as_ref());
     let fresh = marks.into_iter().chain(users).filter_map(|name| {
         let incarnation = match name_ledger.latest(&name) {
-            Some(row) if !row.standing.is_settled() => return None,
+            Some(row) if !row.state.is_settled() => return None,
             Some(row) => row.incarnation + 1,
             None => 1,
         };

@@ -1,4 +1,4 @@
-use usher_kernel::{Decision, Lifecycle, Standing, Uid, Unknown, Wake};
+use usher_kernel::{Decision, Lifecycle, NameState, Uid, Unknown, Wake};
 
 use super::*;
 use crate::usage::aggregate::OwnerReference;
@@ -55,18 +55,18 @@ fn names_are_recorded_before_anything_is_marked() {
     let it = decide(fresh, vec![], &snapshot());
     assert_eq!((it.effect, it.wake, it.reason), (None, Wake::Now, Reason::ResolvingReferences));
     assert_eq!(it.next.targets(), [key("db")]);
-    let names: Vec<_> = it.rows.iter().map(|it| (it.name.clone(), it.standing)).collect();
+    let names: Vec<_> = it.rows.iter().map(|it| (it.name.clone(), it.state)).collect();
     let expected = [Role::Mark.name(&key("db")), Role::User.name(&key("app"))];
-    assert_eq!(names, expected.map(|it| (it, Standing::Intended)));
+    assert_eq!(names, expected.map(|it| (it, NameState::Intended)));
 }
 
 #[test]
 fn a_name_that_was_let_go_is_recorded_anew() {
     let edited = usage(|it| it.status.of = None);
-    let gone = row(Role::Mark, "db", Standing::Gone, Some("db-1"));
+    let gone = row(Role::Mark, "db", NameState::Gone, Some("db-1"));
     let it = decide(edited, vec![gone], &snapshot());
     let mark = it.rows.iter().find(|it| it.name == Role::Mark.name(&key("db"))).unwrap();
-    assert_eq!((mark.incarnation, mark.standing, &mark.uid), (2, Standing::Intended, &None));
+    assert_eq!((mark.incarnation, mark.state, &mark.uid), (2, NameState::Intended, &None));
 }
 
 // Requirement: G-24
@@ -79,7 +79,7 @@ fn the_uid_is_on_record_before_the_object_is_marked() {
         })
     };
     let unmarked = bent(|it| _ = it.objects.insert(key("db"), Ok(object("db-1", None))));
-    let intended = vec![row(Role::Mark, "db", Standing::Intended, None)];
+    let intended = vec![row(Role::Mark, "db", NameState::Intended, None)];
     let first = decide(pending(), intended, &unmarked);
     assert_eq!(
         (first.effect, first.wake, first.reason),
@@ -110,7 +110,7 @@ fn a_verb_on_the_usage_is_never_done_beside_a_commit() {
     let unheld = || usage(|it| it.finalizer = false);
     let plain = decide(unheld(), rows(), &snapshot());
     assert_eq!((plain.effect, plain.next), (Some(Effect::AddFinalizer), unheld()));
-    let unrecorded = vec![row(Role::Mark, "db", Standing::Seen, Some("db-1"))];
+    let unrecorded = vec![row(Role::Mark, "db", NameState::Seen, Some("db-1"))];
     let it = decide(unheld(), unrecorded, &snapshot());
     assert_eq!((it.effect, it.wake), (None, Wake::Now), "the user is recorded first");
     assert_eq!(it.rows[0].name, Role::User.name(&key("app")));
@@ -135,7 +135,7 @@ fn a_use_ends_with_the_uid_and_the_usage_goes_last() {
     assert_eq!((ended.effect, ended.next.status.phase), (None, Phase::Releasing));
     let user_gone = || {
         let mut rows = rows();
-        rows[1].standing = Standing::Gone;
+        rows[1].state = NameState::Gone;
         rows
     };
     let releasing = || usage(|it| it.status.phase = Phase::Releasing);
@@ -147,7 +147,7 @@ fn a_use_ends_with_the_uid_and_the_usage_goes_last() {
     let told = decide(releasing(), user_gone(), &unmarked);
     assert_eq!((told.event, told.next.status.phase), (Some(Event::Released), Phase::Released));
     let mark = told.rows.iter().find(|it| it.name == Role::Mark.name(&key("db"))).unwrap();
-    assert_eq!(mark.standing, Standing::Gone);
+    assert_eq!(mark.state, NameState::Gone);
     let over = |deleting| {
         usage(|it| {
             it.status.phase = Phase::Released;
@@ -157,7 +157,7 @@ fn a_use_ends_with_the_uid_and_the_usage_goes_last() {
     };
     let settled = || {
         let mut rows = user_gone();
-        rows[0].standing = Standing::Gone;
+        rows[0].state = NameState::Gone;
         rows
     };
     let snapshot = bent(|it| it.objects = [(key("app"), Ok(Found::Absent))].into());
@@ -182,9 +182,9 @@ fn another_user_takes_the_place_of_the_one_that_is_gone_only_with_always() {
     });
     let it = decide(always, rows(), &returned);
     assert_eq!((it.next.status.phase, it.reason), (Phase::Protected, Reason::InUse));
-    let users: Vec<_> = it.rows.iter().map(|it| (it.standing, it.uid.clone())).collect();
+    let users: Vec<_> = it.rows.iter().map(|it| (it.state, it.uid.clone())).collect();
     let uid = |text| Some(Uid::new(text));
-    assert_eq!(users, [(Standing::Gone, uid("app-1")), (Standing::Seen, uid("app-2"))]);
+    assert_eq!(users, [(NameState::Gone, uid("app-1")), (NameState::Seen, uid("app-2"))]);
 }
 
 /// A Usage that is over, with this deletion on record.
@@ -198,7 +198,7 @@ fn over_with(attempt: Attempt) -> Usage {
 
 fn settled() -> Vec<Row> {
     let mut rows = rows();
-    rows[0].standing = Standing::Gone;
+    rows[0].state = NameState::Gone;
     rows
 }
 

@@ -8,7 +8,7 @@ use usher_domain::fleet::aggregate::Machine;
 use usher_domain::fleet::ident::{ClusterId, ShardId};
 use usher_domain::fleet::list::Credence;
 use usher_domain::fleet::plan::{
-    Aim, Circumstances, Figures, Fleet, HeldBack, Need, Outcome, Plan, RawNeed, Slot, Switch,
+    Aim, Circumstances, Fleet, HeldBack, Need, Outcome, Plan, PlanConfig, RawNeed, Slot, Switch,
     Windows, plan,
 };
 use usher_domain::object::id::MachineRecordId;
@@ -44,13 +44,13 @@ impl Machines {
             list_believed: whole && !lists.is_empty(),
             // The caller wants to see the plan; brakes are reported in `held_back`.
             switch: Switch::Run,
-            figures: Figures::default(),
+            config: PlanConfig::default(),
         };
         let loaded = self.load(shard).await?;
         let Plan { aims, report } = plan(&loaded.fleet, &at);
         let mut told = Vec::with_capacity(aims.len().min(AIMS_MAX));
         for aim in aims.iter().take(AIMS_MAX) {
-            told.extend(self.told(&loaded, aim).await?);
+            told.extend(self.aim_view(&loaded, aim).await?);
         }
         let mut held_back = report.held_back.clone();
         match state.switch() {
@@ -105,7 +105,7 @@ impl Machines {
     }
 
     /// The view of an aim; `None` if its machine is gone.
-    async fn told(&self, loaded: &Loaded, aim: &Aim) -> Answer<Option<AimView>> {
+    async fn aim_view(&self, loaded: &Loaded, aim: &Aim) -> Answer<Option<AimView>> {
         let Some(id) = loaded.slots.get(aim.slot.0 as usize).copied() else { return Ok(None) };
         let machine = self.store.machine(id).await.map_err(failure)?.record.state;
         Ok(loaded.fleet.wanted(aim, &machine).map(|wanted| AimView {

@@ -91,11 +91,11 @@ async fn apply_side_writes(
     if side_writes.revoke_tokens || side_writes.substrate_ready_at.is_some() {
         tokens::revoke::with_write(conn, side_writes, after).await?;
     }
-    if side_writes.part_provider_config {
+    if side_writes.release_provider_config {
         release_tenancy(conn, after).await?;
         provider_configs::release(conn, after.pinned().provider_config, bound).await?;
     }
-    if side_writes.bury {
+    if side_writes.create_tombstone {
         tombstone::create(conn, after).await?;
     }
     Ok(())

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use usher_domain::broker::event::EventType;
 use usher_domain::broker::phase::Phase;
 use usher_domain::object::id::ResourceId;
-use usher_kernel::{Standing, Version};
+use usher_kernel::{NameState, Version};
 use usher_store::{Cursor, Store, WorkItem};
 
 use super::journal::Line;
-use crate::test_store::{TestDatabase, of_resource, told};
+use crate::test_store::{TestDatabase, of_resource, read_events};
 
 /// What is known of all rounds so far.
 #[derive(Default)]
@@ -77,7 +77,7 @@ impl Checker {
         let mut missing = usize::try_from(all).unwrap() - known;
         while missing > 0 {
             let after = self.cursor.unwrap_or(Cursor::START);
-            let page = told(store, after, missing.min(100)).await;
+            let page = read_events(store, after, missing.min(100)).await;
             for it in page {
                 let (resource, _, event_type) = of_resource(&it);
                 let mine = self.events.entry(resource).or_default();
@@ -170,7 +170,7 @@ impl Checker {
             }
         }
         let evidence = &record.name_ledger.rows()[0].evidence.answer;
-        let standings = || record.name_ledger.rows().iter().map(|it| it.standing);
+        let standings = || record.name_ledger.rows().iter().map(|it| it.state);
         let tombstone = store.entry(WorkItem::Tombstone(id)).await.unwrap();
         let deleted = events.values().any(|it| *it == EventType::Deleted);
         let whole = match asked {
@@ -183,7 +183,7 @@ impl Checker {
             Some(asked) if deleted => {
                 version == asked + 1
                     && state.phase() == Phase::Deleted
-                    && standings().all(|it| it == Standing::Gone)
+                    && standings().all(|it| it == NameState::Gone)
                     && tombstone.is_some()
             }
             Some(asked) => {

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use usher_store::Place;
-use usher_store::migrate::Way;
+use usher_store::migrate::Direction;
 use usher_store::{Settings, Store};
 
 use crate::asked;
@@ -90,13 +90,13 @@ async fn play(
     rounds: u64,
     bend: Option<Bend>,
 ) -> Result<String, String> {
-    Store::migrate(&test_database.place, Way::Up).await.unwrap();
+    Store::migrate(&test_database.place, Direction::Up).await.unwrap();
     let mut checker = Checker::default();
     for number in 0..rounds {
         let place = test_database.place.clone();
         let lines = tokio::task::spawn_blocking(move || round(&place, number, bend));
         let lines = lines.await.unwrap();
-        until_nobody_writes(&test_database).await;
+        until_writers_stop(&test_database).await;
         let store = Store::open(&test_database.place, Settings::default()).await.unwrap();
         let verdict = checker.check(&store, &test_database, &lines).await;
         store.close().await;
@@ -106,7 +106,7 @@ async fn play(
 }
 
 /// Waits until the server has ended the sessions of a client that is gone.
-async fn until_nobody_writes(test_database: &TestDatabase) {
+async fn until_writers_stop(test_database: &TestDatabase) {
     let sql = "SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid()";
     while test_database.is_postgres() && test_database.number(sql).await > 0 {

@@ -13,7 +13,7 @@ use usher_provider::program::duration;
 use usher_wire::fleet::{Files, Keyring};
 
 use usher_cli::console::{Console, Form, table};
-use usher_cli::stop::Stop;
+use usher_cli::stop::CliError;
 use usher_wire::chain;
 
 #[derive(clap::Args)]
@@ -60,15 +60,16 @@ pub(super) fn run(flags: &Flags) -> ExitCode {
     match ask(flags) {
         Ok(Certificate::Certified) => ExitCode::SUCCESS,
         Ok(Certificate::Failed | Certificate::Incomplete) => ExitCode::FAILURE,
-        Err(stop) => stop.tell(),
+        Err(stop) => stop.print(),
     }
 }
 
-fn ask(flags: &Flags) -> Result<Certificate, Stop> {
+fn ask(flags: &Flags) -> Result<Certificate, CliError> {
     let console = Console { form: flags.output };
     let scratch = std::env::temp_dir().join(format!("usher-conformance-{}", std::process::id()));
-    let failed =
-        |why: std::io::Error| Stop::failed(format!("failed to start the conformance suite: {why}"));
+    let failed = |why: std::io::Error| {
+        CliError::failed(format!("failed to start the conformance suite: {why}"))
+    };
     std::fs::create_dir_all(&scratch).map_err(failed)?;
     let suite = Suite {
         target: target(flags)?,
@@ -91,17 +92,20 @@ fn ask(flags: &Flags) -> Result<Certificate, Stop> {
     Ok(certificate)
 }
 
-fn target(flags: &Flags) -> Result<Target, Stop> {
+fn target(flags: &Flags) -> Result<Target, CliError> {
     let files = (flags.tls_cert.clone(), flags.tls_key.clone(), flags.tls_ca.clone());
-    let files = Files::of(files.0, files.1, files.2).map_err(|why| Stop::usage(chain(&why)))?;
-    let keyring = files.map(Keyring::open).transpose().map_err(|why| Stop::usage(chain(&why)))?;
+    let files = Files::of(files.0, files.1, files.2).map_err(|why| CliError::usage(chain(&why)))?;
+    let keyring =
+        files.map(Keyring::open).transpose().map_err(|why| CliError::usage(chain(&why)))?;
     match (flags.program.split_first(), &flags.target) {
-        (Some(_), Some(_)) => Err(Stop::usage("--target and a program are both given: give one")),
+        (Some(_), Some(_)) => {
+            Err(CliError::usage("--target and a program are both given: give one"))
+        }
         (Some((program, args)), None) => {
             Ok(Target::Program(Launcher { program: program.clone(), args: args.to_vec() }))
         }
         (None, Some(address)) => Ok(Target::Address(address.clone(), keyring.map(Arc::new))),
-        (None, None) => Err(Stop::usage("no provider: give --target or a program")),
+        (None, None) => Err(CliError::usage("no provider: give --target or a program")),
     }
 }
 

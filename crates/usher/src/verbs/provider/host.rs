@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 use usher_agent::lock::Lock;
 
-use usher_cli::stop::Stop;
+use usher_cli::stop::CliError;
 use usher_wire::chain;
 
 #[derive(clap::Args)]
@@ -19,18 +19,18 @@ pub(super) struct Flags {
 pub(super) fn run(flags: &Flags) -> ExitCode {
     match stand(flags) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(stop) => stop.tell(),
+        Err(stop) => stop.print(),
     }
 }
 
-fn stand(flags: &Flags) -> Result<(), Stop> {
+fn stand(flags: &Flags) -> Result<(), CliError> {
     let failed =
-        |why: std::io::Error| Stop::failed(format!("failed to start the host process: {why}"));
+        |why: std::io::Error| CliError::failed(format!("failed to start the host process: {why}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(failed)?.block_on(async {
         // A supervisor may signal as soon as the lock is held: the handler is registered before.
         let mut told = signal(SignalKind::terminate()).map_err(failed)?;
-        let _lock = Lock::take(&flags.lock).map_err(|why| Stop::unavailable(chain(&why)))?;
+        let _lock = Lock::take(&flags.lock).map_err(|why| CliError::unavailable(chain(&why)))?;
         told.recv().await;
         Ok(())
     })

@@ -9,7 +9,7 @@ use usher_provider::kit::Options;
 use usher_provider::program;
 
 use usher_cli::environment::variable;
-use usher_cli::stop::Stop;
+use usher_cli::stop::CliError;
 use usher_hosts::{Hosts, Settings};
 use usher_wire::{chain, data_dir};
 
@@ -26,33 +26,36 @@ pub(super) struct Flags {
 pub(super) fn run(flags: &Flags) -> ExitCode {
     match start(flags) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(stop) => stop.tell(),
+        Err(stop) => stop.print(),
     }
 }
 
-fn start(flags: &Flags) -> Result<(), Stop> {
+fn start(flags: &Flags) -> Result<(), CliError> {
     let subscriber = tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_ansi(false)
         .with_env_filter(EnvFilter::new("warn,usher_hosts=info,usher_provider=info"));
-    subscriber.try_init().map_err(|why| Stop::failed(why.to_string()))?;
+    subscriber.try_init().map_err(|why| CliError::failed(why.to_string()))?;
     arm(flags)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|why| Stop::failed(format!("failed to start the async runtime: {why}")))?;
+    let runtime = runtime
+        .map_err(|why| CliError::failed(format!("failed to start the async runtime: {why}")))?;
     let (_, nonce) = uuid::Uuid::new_v4().as_u64_pair();
     let options = flags.provider.options(nonce);
     let ended = runtime.block_on(serve(flags, options))?;
     ended.map_err(|why| {
         let text = chain(&why);
-        if why.is_usage() { Stop::usage(text) } else { Stop::unavailable(text) }
+        if why.is_usage() { CliError::usage(text) } else { CliError::unavailable(text) }
     })
 }
 
-async fn serve(flags: &Flags, mut options: Options) -> Result<Result<(), program::Error>, Stop> {
+async fn serve(
+    flags: &Flags,
+    mut options: Options,
+) -> Result<Result<(), program::Error>, CliError> {
     let asked = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
     let [Ok(mut terminate), Ok(mut interrupt)] = asked else {
-        return Err(Stop::failed("failed to register signal handlers"));
+        return Err(CliError::failed("failed to register signal handlers"));
     };
     let stop = async move {
         tokio::select! {
@@ -65,7 +68,7 @@ async fn serve(flags: &Flags, mut options: Options) -> Result<Result<(), program
     }
     let root = root(flags)?;
     let failed = |why: std::io::Error| {
-        Stop::unavailable(format!("failed to open the directory of the hosts: {why}"))
+        CliError::unavailable(format!("failed to open the directory of the hosts: {why}"))
     };
     let settings = Settings {
         root: root.clone(),
@@ -79,23 +82,23 @@ async fn serve(flags: &Flags, mut options: Options) -> Result<Result<(), program
     Ok(program::run(hosts, &flags.provider, options, stop).await)
 }
 
-fn root(flags: &Flags) -> Result<PathBuf, Stop> {
+fn root(flags: &Flags) -> Result<PathBuf, CliError> {
     if let Some(root) = &flags.hosts {
         return Ok(root.clone());
     }
     let standard = variable(data_dir::VARIABLE).map(PathBuf::from);
     let standard = standard.or_else(|| data_dir::standard(variable));
     let below = standard.map(|it| it.join("provider").join(&flags.provider.provider));
-    below.ok_or_else(|| Stop::usage("no directory for hosts: give --hosts"))
+    below.ok_or_else(|| CliError::usage("no directory for hosts: give --hosts"))
 }
 
 /// Arms the failpoint of the environment, on loopback only.
-fn arm(flags: &Flags) -> Result<(), Stop> {
+fn arm(flags: &Flags) -> Result<(), CliError> {
     let Some(text) = variable("USHER_FAILPOINT") else { return Ok(()) };
     if !flags.provider.addr.ip().is_loopback() {
-        return Err(Stop::usage("USHER_FAILPOINT is accepted only with a loopback --addr"));
+        return Err(CliError::usage("USHER_FAILPOINT is accepted only with a loopback --addr"));
     }
-    usher_failpoint::arm(&text).map_err(|why| Stop::usage(why.to_string()))?;
+    usher_failpoint::arm(&text).map_err(|why| CliError::usage(why.to_string()))?;
     tracing::warn!("THIS PROCESS WILL DIE at {text}: USHER_FAILPOINT is set");
     Ok(())
 }

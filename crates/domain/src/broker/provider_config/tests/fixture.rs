@@ -52,7 +52,7 @@ pub(super) fn bent(bend: impl FnOnce(&mut Snapshot)) -> Snapshot {
         by: "cluster".to_owned(),
         at: NOW,
         authority: Authority::Pinned,
-        rail_tripped: false,
+        guard_tripped: false,
         namespace_ready: Ok(true),
         anchors: Ok([].into()),
         config: Ok(None),

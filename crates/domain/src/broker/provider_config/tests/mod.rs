@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use usher_kernel::Unknown::{ClusterReplaced, Forbidden, Unreachable};
 use usher_kernel::{
-    Answer, Decision, Evidence, Lifecycle, NameLedger, Record, Sighting, Standing, Uid, Version,
+    Answer, Decision, Evidence, Lifecycle, NameLedger, NameState, Record, Sighting, Uid, Version,
     Visibility, Wake,
 };
 
@@ -63,7 +63,7 @@ fn names_are_derived_and_recorded_before_they_are_used() {
     let row = |name| Row {
         name,
         incarnation: 1,
-        standing: Standing::Intended,
+        state: NameState::Intended,
         uid: None,
         evidence: Evidence::new("usher", "recorded", NOW),
     };
@@ -236,9 +236,9 @@ fn a_missing_answer_is_unknown_and_names_its_cause() {
     let shut = bent(|it| it.namespace_ready = Ok(false));
     let facts = fold(&config(|_| ()), &NameLedger::default(), &shut).facts;
     assert_eq!(facts, Facts { gate: Gate::NotReady, ..NOTHING });
-    let rail = bent(|it| it.rail_tripped = true);
-    let facts = fold(&config(|_| ()), &NameLedger::default(), &rail).facts;
-    assert_eq!(facts, Facts { visibility: Visibility::RailTripped, ..NOTHING });
+    let guard = bent(|it| it.guard_tripped = true);
+    let facts = fold(&config(|_| ()), &NameLedger::default(), &guard).facts;
+    assert_eq!(facts, Facts { visibility: Visibility::GuardTripped, ..NOTHING });
 }
 
 // Requirement: P-9

@@ -134,7 +134,7 @@ proptest! {
         let priority = |lot: u32| match fleet.lots[lot as usize].place {
             Place::Serving { tie, stage: Stage::Configured } => {
                 let cluster = &fleet.by_cluster[fleet.ties[tie as usize].cluster as usize];
-                let binding = fleet.binding(tie).filter(|_| cluster.trust.is_heard());
+                let binding = fleet.binding(tie).filter(|_| cluster.trust.is_answered());
                 binding.map(|it| it.assignment.priority)
             }
             Place::Serving { .. } | Place::Idle | Place::Speculative => None,
@@ -203,7 +203,7 @@ proptest! {
             };
             let nodes = rows.rows.iter().filter(of).count();
             let leaving = rows.rows.iter().filter(leaves).count();
-            let cap = RUN.figures.reclaim_cap(u32::try_from(nodes + leaving).unwrap());
+            let cap = RUN.config.reclaim_cap(u32::try_from(nodes + leaving).unwrap());
             let out = report.reclaimed + u32::try_from(leaving).unwrap();
             prop_assert!(report.reclaimed == 0 || out <= cap);
         }

@@ -107,7 +107,7 @@ const RUN: Circumstances = Circumstances {
     store_up: true,
     list_believed: true,
     switch: Switch::Run,
-    figures: Figures { reclaim_percent: 5 },
+    config: PlanConfig { reclaim_percent: 5 },
 };
 
 fn slots(plan: &Plan, cause: Cause) -> Vec<u32> {
@@ -311,7 +311,7 @@ fn surplus_is_taken_back_dearest_first_and_little_at_a_time() {
     let told = (report.surplus, report.reclaimed, report.held_back);
     assert_eq!(told, (39, 2, Some(HeldBack::ReclaimCap)));
     assert_eq!(
-        [0, 19, 20, 39, 40, 1_000].map(|it| RUN.figures.reclaim_cap(it)),
+        [0, 19, 20, 39, 40, 1_000].map(|it| RUN.config.reclaim_cap(it)),
         [1, 1, 1, 1, 2, 50]
     );
 }

@@ -146,7 +146,7 @@ fn of_several_objects_the_one_that_needs_something_comes_first() {
     let mut snapshot = snapshot();
     stand(&mut snapshot, "db2", Ok(object("db2-1", None)));
     let mut rows = rows();
-    rows.push(row(Role::Mark, "db2", Standing::Seen, Some("db2-1")));
+    rows.push(row(Role::Mark, "db2", NameState::Seen, Some("db2-1")));
     let seen = seen(&usage(two), rows, &snapshot);
     assert_eq!(seen.facts.of, Of::Unmarked);
     assert_eq!(seen.unmarked, Some((key("db2"), Uid::new("db2-1"))));
@@ -155,34 +155,34 @@ fn of_several_objects_the_one_that_needs_something_comes_first() {
 
 // Requirement: G-27
 #[test]
-fn behind_the_rail_absence_is_no_answer_and_in_another_world_nothing_is() {
+fn behind_the_guard_absence_is_no_answer_and_in_another_world_nothing_is() {
     let gone = |it: &mut Snapshot| {
         stand(it, "app", Ok(Found::Absent));
         stand(it, "db", Ok(Found::KindRemoved));
     };
-    let railed = facts(
+    let guarded = facts(
         |_| {},
         |it| {
             gone(it);
-            it.rail_tripped = true;
+            it.guard_tripped = true;
         },
     );
     let unknown = Facts { of: Of::Unknown, by: By::Unknown, ..STEADY };
-    assert_eq!(railed, Facts { visibility: Visibility::RailTripped, ..unknown });
+    assert_eq!(guarded, Facts { visibility: Visibility::GuardTripped, ..unknown });
     let rebuilt = facts(|_| {}, |it| it.authority = Authority::Replaced);
     assert_eq!(rebuilt, Facts { visibility: Visibility::ClusterReplaced, ..unknown });
 }
 
 // Requirement: G-27
 #[test]
-fn behind_the_rail_another_object_under_a_recorded_name_is_no_answer() {
+fn behind_the_guard_another_object_under_a_recorded_name_is_no_answer() {
     let turn = |it: &mut Snapshot| {
         stand(it, "app", Ok(object("app-2", None)));
         stand(it, "db", Ok(object("db-2", None)));
-        it.rail_tripped = true;
+        it.guard_tripped = true;
     };
     let held =
-        Facts { visibility: Visibility::RailTripped, of: Of::Unknown, by: By::Unknown, ..STEADY };
+        Facts { visibility: Visibility::GuardTripped, of: Of::Unknown, by: By::Unknown, ..STEADY };
     assert_eq!(facts(|_| {}, turn), held);
     assert_eq!(facts(|it| spec(it).resolve = Resolve::Always, turn), held);
     let over = |it: &mut Usage| {
@@ -191,31 +191,31 @@ fn behind_the_rail_another_object_under_a_recorded_name_is_no_answer() {
     };
     let mut first = snapshot();
     turn(&mut first);
-    let railed = seen(&usage(over), rows(), &first);
-    assert_eq!((railed.facts.excess, fate(&railed)), (Excess::Unknown, facts::Attempt::Unknown));
+    let guarded = seen(&usage(over), rows(), &first);
+    assert_eq!((guarded.facts.excess, fate(&guarded)), (Excess::Unknown, facts::Attempt::Unknown));
     let unseen = seen(&usage(|_| {}), vec![], &first).facts;
     assert_eq!((unseen.of, unseen.by), (Of::Unrecorded, By::Present), "nothing is missed of it");
 }
 
 // Requirement: G-27
 #[test]
-fn behind_the_rail_what_a_list_does_not_show_is_no_answer() {
+fn behind_the_guard_what_a_list_does_not_show_is_no_answer() {
     let selects = |it: &mut Usage| {
         spec(it).of = selecting("a");
         spec(it).resolve = Resolve::Always;
         it.status.of = Some(Resolved { from: selecting("a"), found: vec![key("db")] });
     };
-    let railed = facts(selects, |it| it.rail_tripped = true);
+    let guarded = facts(selects, |it| it.guard_tripped = true);
     let expected =
-        Facts { visibility: Visibility::RailTripped, resolution: Resolution::Unknown, ..STEADY };
-    assert_eq!(railed, expected);
-    let named = facts(|_| {}, |it| it.rail_tripped = true);
-    assert_eq!(named, Facts { visibility: Visibility::RailTripped, ..STEADY });
+        Facts { visibility: Visibility::GuardTripped, resolution: Resolution::Unknown, ..STEADY };
+    assert_eq!(guarded, expected);
+    let named = facts(|_| {}, |it| it.guard_tripped = true);
+    assert_eq!(named, Facts { visibility: Visibility::GuardTripped, ..STEADY });
     let over = |it: &mut Usage| {
         releasing(it);
         it.status.attempts = vec![attempt("db-1")];
     };
-    let unlisted = seen(&usage(over), rows(), &Snapshot { rail_tripped: true, ..snapshot() });
+    let unlisted = seen(&usage(over), rows(), &Snapshot { guard_tripped: true, ..snapshot() });
     let unknown = (Excess::Unknown, facts::Attempt::Unknown);
     assert_eq!((unlisted.facts.excess, fate(&unlisted)), unknown);
 }
@@ -385,7 +385,7 @@ fn a_mark_is_taken_off_only_where_no_other_usage_holds() {
 
 #[test]
 fn what_was_only_intended_was_never_marked() {
-    let rows = vec![row(Role::Mark, "db", Standing::Intended, None)];
+    let rows = vec![row(Role::Mark, "db", NameState::Intended, None)];
     let seen = seen(&usage(releasing), rows, &snapshot());
     assert_eq!(seen.facts.excess, Excess::None);
     assert_eq!(seen.sightings[0].answer, Answer::Absent { settled: true });

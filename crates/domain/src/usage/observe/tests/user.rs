@@ -27,19 +27,19 @@ fn a_user_that_was_never_seen_is_missing_and_not_gone() {
         (seen.facts.by, seen.sightings.last().map(|it| it.answer.clone()))
     };
     let absent = Some(Answer::Absent { settled: false });
-    assert_eq!(by(Standing::Intended, None, Found::Absent), (By::Missing, absent));
+    assert_eq!(by(NameState::Intended, None, Found::Absent), (By::Missing, absent));
     let here = |ours| Some(Answer::Present { uid: Uid::new("app-1"), ours });
     let found = object("app-1", None);
-    assert_eq!(by(Standing::Intended, None, found.clone()), (By::Present, here(true)));
-    assert_eq!(by(Standing::Gone, Some("app-1"), found), (By::Gone, here(false)));
-    let gone = by(Standing::Gone, Some("app-1"), Found::KindRemoved);
+    assert_eq!(by(NameState::Intended, None, found.clone()), (By::Present, here(true)));
+    assert_eq!(by(NameState::Gone, Some("app-1"), found), (By::Gone, here(false)));
+    let gone = by(NameState::Gone, Some("app-1"), Found::KindRemoved);
     assert_eq!(gone.0, By::Gone, "it was gone before its kind");
 }
 
 #[test]
 fn a_selected_user_stood_and_is_gone_if_it_is_absent() {
     let by = |found: Found| {
-        let rows = vec![row(Role::User, "app", Standing::Intended, None)];
+        let rows = vec![row(Role::User, "app", NameState::Intended, None)];
         let mut snapshot = snapshot();
         stand(&mut snapshot, "app", Ok(found));
         let selected = usage(|it| {
@@ -63,9 +63,9 @@ fn a_leaving_usage_takes_no_new_user() {
         let recorded = seen.sightings.iter().any(|it| it.name == Role::User.name(&key("app")));
         (seen.facts.by, recorded)
     };
-    assert_eq!(by(Standing::Intended, None), (By::Missing, false));
+    assert_eq!(by(NameState::Intended, None), (By::Missing, false));
     assert_eq!(
-        by(Standing::Seen, Some("app-1")),
+        by(NameState::Seen, Some("app-1")),
         (By::Present, true),
         "who was seen is waited for"
     );

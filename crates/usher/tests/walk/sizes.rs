@@ -5,7 +5,7 @@
     clippy::disallowed_methods,
     reason = "tests have no Config; only this reads the environment"
 )]
-pub(crate) fn asked(name: &str, figure: u64) -> u64 {
+pub(crate) fn size(name: &str, figure: u64) -> u64 {
     std::env::var(name).map_or(figure, |it| it.parse().unwrap())
 }
 
@@ -16,7 +16,7 @@ pub(crate) struct Dice(u64);
 impl Dice {
     /// Seeded by `USHER_SOAK_SEED`.
     pub(crate) fn new() -> Self {
-        Self(asked("USHER_SOAK_SEED", 1))
+        Self(size("USHER_SOAK_SEED", 1))
     }
 
     /// A number below this.
