@@ -33,7 +33,7 @@ impl WorldRecords for SqlWorldRecords {
     }
 
     fn present<'a>(&'a self, world: &'a str) -> BoxFuture<'a, Result<u32, Trouble>> {
-        Box::pin(async move { self.0.standing(world).await.map_err(|error| error.trouble()) })
+        Box::pin(async move { self.0.count_present(world).await.map_err(|error| error.trouble()) })
     }
 }
 

@@ -59,7 +59,7 @@ const NOTICED: [(&str, Breakage); 20] = [
     ("sticky", Breakage::FlapReady),
     ("ready-means-enrolled", Breakage::SkipEnrolling),
     ("guard-honoured", Breakage::IgnoreGuard),
-    ("quiet-time", Breakage::SkipQuietTime),
+    ("in-flight-grace", Breakage::SkipInFlightGrace),
     ("composed-recorded", Breakage::SkipRecording),
     ("mass-deletion-guard-holds", Breakage::IgnoreMassDeletionGuard),
     ("apply-never-creates", Breakage::ApplyWithoutUid),

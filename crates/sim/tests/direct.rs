@@ -65,7 +65,7 @@ const NOTICED: [(&str, Breakage); 22] = [
     ("sticky", Breakage::LoseIntent),
     ("no-residue", Breakage::SkipWatch),
     ("quiet-at-rest", Breakage::PollAtRest),
-    ("quiet-time", Breakage::SkipQuietTime),
+    ("in-flight-grace", Breakage::SkipInFlightGrace),
     ("gone-means-gone", Breakage::ErrorIsAbsent),
 ];
 

@@ -59,7 +59,7 @@ enum How {
     /// Everything is told twice.
     TellTwice,
     /// Nothing is waited for.
-    SkipQuietTime,
+    SkipInFlightGrace,
     /// A leaving resource is told to have a token.
     IssueToLeaving,
     /// A refused agent enrols.
@@ -98,7 +98,7 @@ const HOWS: [How; 27] = [
     How::NeverPark,
     How::ReadAnything,
     How::TellTwice,
-    How::SkipQuietTime,
+    How::SkipInFlightGrace,
     How::IssueToLeaving,
     How::EnrolAnybody,
     How::DropTombstone,
@@ -250,8 +250,8 @@ impl Port for Broken {
             return self.inner.resource(resource).map(|it| it.state);
         }
         let next = self.inner.order(resource, order)?;
-        if self.is(How::SkipQuietTime) {
-            let fields = Fields { quiet_until: None, ..next.fields().clone() };
+        if self.is(How::SkipInFlightGrace) {
+            let fields = Fields { grace_until: None, ..next.fields().clone() };
             return Ok(Resource::hydrate(fields).unwrap());
         }
         Ok(next)

@@ -24,5 +24,5 @@ verbs! {
     /// then.
     fn pin_world(name: String, answered: Pin) -> Result<WorldState, Error>;
     /// Counts the resources of a world that should stand there.
-    fn standing(world: &str) -> Result<u32, Error>;
+    fn count_present(world: &str) -> Result<u32, Error>;
 }

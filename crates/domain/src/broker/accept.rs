@@ -111,7 +111,7 @@ pub fn provision(
         users: 1,
         phase: provider_config::Phase::Pending,
         generation: Generation::FIRST,
-        quiet_until: None,
+        grace_until: None,
     });
     Ok(Accepted { resource, rows, event: Event::Requested, new_provider_config })
 }
@@ -243,7 +243,7 @@ mod tests {
             users: 1,
             phase: provider_config::Phase::Pending,
             generation: Generation::FIRST,
-            quiet_until: None,
+            grace_until: None,
         };
         let new_provider_config = new_provider_config.then_some(config);
         Accepted { resource, rows, event: Event::Requested, new_provider_config }

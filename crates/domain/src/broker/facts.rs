@@ -21,7 +21,7 @@ pub struct RowFacts {
     /// Whether a node belongs to the substrate.
     pub role: MeshRole,
     /// How far the row is from being allowed to end.
-    pub closing: Finalization,
+    pub finalization: Finalization,
 }
 
 /// What one observation saw.
@@ -71,9 +71,9 @@ closed_set! {
 
 closed_set! {
     /// How far the row is from being allowed to end.
-    "closing" Finalization {
+    "finalization" Finalization {
         /// A request from before the teardown may still arrive: absence does not count.
-        Quiet = "Quiet",
+        InFlight = "InFlight",
         /// Some identity row is still open.
         Open = "Open",
         /// Every identity row is gone, foreign or abandoned.

@@ -99,7 +99,7 @@ pub(super) fn fields() -> Fields {
         generation: G1,
         generation_state: GenerationState::Fresh,
         deletion_requested_at: None,
-        quiet_until: None,
+        grace_until: None,
         substrate_ready_at: None,
         outcome: None,
         created_at: START,

@@ -88,9 +88,9 @@ fn any_resource() -> impl Strategy<Value = Resource> {
         times(),
         times(),
     )
-        .prop_map(|(phase, generation_state, role, generation, asked, quiet_until)| {
+        .prop_map(|(phase, generation_state, role, generation, asked, grace_until)| {
             let mut fields =
-                Fields { phase, generation, generation_state, quiet_until, ..fields() };
+                Fields { phase, generation, generation_state, grace_until, ..fields() };
             fields.pinned.role = role;
             fields.deletion_requested_at =
                 if phase.is_leaving() { asked.or(Some(START)) } else { asked };

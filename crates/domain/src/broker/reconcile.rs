@@ -129,7 +129,7 @@ fn after_substrate(row: RowFacts, seen: Facts) -> TeardownStep {
         Composed::KindRemoved => return TeardownStep::Hold(Requeue::Poll, Reason::KindRemoved),
         Composed::None => {}
     }
-    if row.closing == Finalization::Quiet {
+    if row.finalization == Finalization::InFlight {
         return TeardownStep::Hold(Requeue::InFlightGrace, Reason::InFlightGrace);
     }
     match seen.anchor {
@@ -138,9 +138,9 @@ fn after_substrate(row: RowFacts, seen: Facts) -> TeardownStep {
         Anchor::Ours | Anchor::Unrecorded | Anchor::Leaving => {
             TeardownStep::Do(EffectKind::DeleteAnchor, Reason::DeletingAnchor)
         }
-        Anchor::Absent | Anchor::Foreign => match row.closing {
+        Anchor::Absent | Anchor::Foreign => match row.finalization {
             Finalization::Settled => TeardownStep::Done,
-            Finalization::Open | Finalization::Quiet => {
+            Finalization::Open | Finalization::InFlight => {
                 TeardownStep::Hold(Requeue::Poll, Reason::NamesNotYetGone)
             }
         },

@@ -16,7 +16,7 @@ pub struct RowFacts {
     /// What is recorded of the cloud object, this look included.
     pub identity: Identity,
     /// Whether an earlier request may still arrive.
-    pub quiet: Quiet,
+    pub grace_over: GraceOver,
     /// Whether the cloud object was asked to go.
     pub asked: Asked,
     /// Whether the end is on record.
@@ -72,7 +72,7 @@ closed_set! {
 
 closed_set! {
     /// Whether a request from before the deletion may still arrive.
-    "quiet" Quiet {
+    "grace_over" GraceOver {
         /// It may: absence does not count.
         No = "No",
         /// It cannot.

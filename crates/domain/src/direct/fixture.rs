@@ -15,8 +15,8 @@ use uuid::Uuid;
 use super::aggregate::{Fields, History, ObjectKey, Resource};
 use super::deleter::{Deleter, Precondition};
 use super::facts::{
-    Asked as AskedFact, Cloud, Ended, Facts, Hold, Identity as IdentityFact, Object as ObjectFact,
-    Operation, Policy, Quiet, Refs, RowFacts, Search, Stamp,
+    Asked as AskedFact, Cloud, Ended, Facts, GraceOver, Hold, Identity as IdentityFact,
+    Object as ObjectFact, Operation, Policy, Refs, RowFacts, Search, Stamp,
 };
 use super::identity::{BadIdentity, Identified, Identity, IdentityText};
 use super::mark::{Binding, Mark, RequestId};
@@ -39,7 +39,7 @@ pub(super) const NOW: Timestamp = Timestamp::from_millis(60_000);
 pub(super) const ROW: RowFacts = RowFacts {
     phase: Phase::Pending,
     identity: IdentityFact::None,
-    quiet: Quiet::Yes,
+    grace_over: GraceOver::Yes,
     asked: AskedFact::No,
     ended: Ended::No,
 };
@@ -293,7 +293,7 @@ pub(super) fn fields() -> Fields {
         spent: None,
         deletion_seen_at: None,
         asked_at: None,
-        quiet_until: None,
+        grace_until: None,
         watch_until: None,
         outcome: None,
         orphan: None,

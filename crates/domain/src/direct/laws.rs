@@ -151,7 +151,7 @@ fn any_fields() -> impl Strategy<Value = Fields> {
     let history = select(vec![History::Witnessed, History::Lost]);
     let time = || prop::option::of(select(vec![START, LATER]));
     (phase, outcome, history, (time(), time(), time()), (1_u32..4, any::<bool>())).prop_map(
-        |(phase, outcome, history, (quiet_until, watch_until, asked_at), (attempt, named))| {
+        |(phase, outcome, history, (grace_until, watch_until, asked_at), (attempt, named))| {
             let leaving = matches!(phase, Phase::Deleting | Phase::Deleted);
             let outcome = match phase {
                 Phase::Deleted => outcome.or(Some(Outcome::Deleted)),
@@ -174,7 +174,7 @@ fn any_fields() -> impl Strategy<Value = Fields> {
                 outcome,
                 orphan,
                 history,
-                quiet_until,
+                grace_until,
                 watch_until,
                 attempt,
                 identity: named.then(|| identified("a")),
@@ -234,7 +234,7 @@ proptest! {
         prop_assert!(after.generation >= before.generation && after.attempt >= before.attempt);
         prop_assert!(before.outcome.is_none() || after.outcome == before.outcome, "sticky");
         prop_assert!(before.asked_at.is_none() || after.asked_at == before.asked_at);
-        prop_assert!(before.quiet_until <= after.quiet_until);
+        prop_assert!(before.grace_until <= after.grace_until);
         prop_assert!(wake != Wake::Never || after.phase == Phase::Deleted);
         let outcome = after.outcome;
         let told = matches!(event, Some(Event::Deleted { outcome: it }) if Some(it) == outcome);

@@ -14,8 +14,8 @@
 use usher_kernel::Requeue;
 
 use super::facts::{
-    Asked, Cloud, CloudPresence, Ended, Facts, Hold, Identity, Object, Operation, Policy, Quiet,
-    Refs, RowFacts, Search, Stamp,
+    Asked, Cloud, CloudPresence, Ended, Facts, GraceOver, Hold, Identity, Object, Operation,
+    Policy, Refs, RowFacts, Search, Stamp,
 };
 use super::phase::Phase;
 use super::proof::Outcome;
@@ -163,9 +163,9 @@ fn settle(row: RowFacts, seen: Facts) -> Option<Verdict> {
         Operation::Unknown => return Some(wait(Reason::OperationStatusUnknown)),
         Operation::None | Operation::Failed => {}
     }
-    match row.quiet {
-        Quiet::No => Some(wait(Reason::InFlightGrace).requeue(Requeue::InFlightGrace)),
-        Quiet::Yes => None,
+    match row.grace_over {
+        GraceOver::No => Some(wait(Reason::InFlightGrace).requeue(Requeue::InFlightGrace)),
+        GraceOver::Yes => None,
     }
 }
 
@@ -190,7 +190,7 @@ fn converge(row: RowFacts, seen: Facts) -> Verdict {
             (Search::One, _) => stay(Reason::RecordingObservation).requeue(Requeue::Now),
             (Search::Several, _) => stay(Reason::OwnershipAmbiguous),
             // What a driver of the lost ledger sent may not be there yet.
-            (Search::None, Identity::Lost) if row.quiet == Quiet::No => {
+            (Search::None, Identity::Lost) if row.grace_over == GraceOver::No => {
                 stay(Reason::InFlightGrace).requeue(Requeue::InFlightGrace)
             }
             (Search::None, Identity::Lost) => intend(row, seen, Reason::RecordingIdentity),
@@ -321,30 +321,30 @@ fn watch(row: RowFacts, seen: Facts) -> Verdict {
         return take_back(seen);
     }
     let rest = |requeue, reason| Verdict::wait(Phase::Deleted, requeue, reason);
-    match (seen.object, row.quiet) {
+    match (seen.object, row.grace_over) {
         (Object::Leaving, _) if row.ended == Ended::Yes => {
             let reason = Reason::RemovingFinalizer;
             Verdict::act(EffectKind::RemoveFinalizer, Phase::Deleted, reason)
         }
-        (Object::Unheld | Object::Held, Quiet::No) => {
+        (Object::Unheld | Object::Held, GraceOver::No) => {
             rest(Requeue::Watch, Reason::DeletionTimestampLost)
         }
         // What a late driver began may still bring something back.
-        (_, Quiet::Yes) if seen.operation == Operation::Running => {
+        (_, GraceOver::Yes) if seen.operation == Operation::Running => {
             rest(Requeue::Poll, Reason::WaitingForOperation)
         }
-        (_, Quiet::Yes) if seen.operation == Operation::Unknown => {
+        (_, GraceOver::Yes) if seen.operation == Operation::Unknown => {
             rest(Requeue::Slow, Reason::OperationStatusUnknown)
         }
-        (Object::Unheld | Object::Held, Quiet::Yes) => {
+        (Object::Unheld | Object::Held, GraceOver::Yes) => {
             rest(Requeue::OnChange, Reason::DeletionTimestampLost)
         }
         // The wake-up may mean that it came back.
-        (Object::Unknown, Quiet::Yes) => rest(Requeue::Slow, Reason::ObjectUnreadable),
-        (Object::Leaving | Object::Free | Object::Gone, Quiet::Yes) => {
+        (Object::Unknown, GraceOver::Yes) => rest(Requeue::Slow, Reason::ObjectUnreadable),
+        (Object::Leaving | Object::Free | Object::Gone, GraceOver::Yes) => {
             rest(Requeue::Never, Reason::Gone)
         }
-        (Object::Leaving | Object::Free | Object::Gone | Object::Unknown, Quiet::No) => {
+        (Object::Leaving | Object::Free | Object::Gone | Object::Unknown, GraceOver::No) => {
             match seen.cloud.stands() {
                 None => blind(Phase::Deleted, seen.cloud),
                 Some(_) => rest(Requeue::Watch, Reason::Gone),

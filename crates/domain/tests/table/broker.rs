@@ -30,7 +30,7 @@ pub(crate) const START: Cell = Cell {
         intent: Intent::None,
         generation_state: GenerationState::Fresh,
         role: MeshRole::Node,
-        closing: Finalization::Quiet,
+        finalization: Finalization::InFlight,
     },
     seen: Facts {
         visibility: Visibility::Complete,
@@ -84,8 +84,8 @@ fn row_facts(machine: Machine<Cell>) -> Machine<Cell> {
             c.row.generation_state = GenerationState::ALL[v]
         })
         .fact(Origin::Row, "role", words!(MeshRole), |c, v| c.row.role = MeshRole::ALL[v])
-        .fact(Origin::Row, "closing", words!(Finalization), |c, v| {
-            c.row.closing = Finalization::ALL[v];
+        .fact(Origin::Row, "finalization", words!(Finalization), |c, v| {
+            c.row.finalization = Finalization::ALL[v];
         })
 }
 

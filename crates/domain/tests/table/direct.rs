@@ -1,8 +1,8 @@
 //! The direct resource: its facts, its answer, its laws, and which function holds its rules.
 
 use usher_domain::direct::facts::{
-    Asked, Cloud, Ended, Facts, Hold, Identity, Object, Operation, Policy, Quiet, Refs, RowFacts,
-    Search, Stamp,
+    Asked, Cloud, Ended, Facts, GraceOver, Hold, Identity, Object, Operation, Policy, Refs,
+    RowFacts, Search, Stamp,
 };
 use usher_domain::direct::phase::Phase;
 use usher_domain::direct::proof::Outcome;
@@ -26,7 +26,7 @@ const START: Cell = Cell {
     row: RowFacts {
         phase: Phase::Pending,
         identity: Identity::None,
-        quiet: Quiet::Yes,
+        grace_over: GraceOver::Yes,
         asked: Asked::No,
         ended: Ended::No,
     },
@@ -49,7 +49,9 @@ pub(crate) fn machine() -> Machine<Cell> {
         .fact(Origin::Row, "identity", words!(Identity), |c, v| {
             c.row.identity = Identity::ALL[v];
         })
-        .fact(Origin::Row, "quiet", words!(Quiet), |c, v| c.row.quiet = Quiet::ALL[v])
+        .fact(Origin::Row, "grace_over", words!(GraceOver), |c, v| {
+            c.row.grace_over = GraceOver::ALL[v]
+        })
         .fact(Origin::Row, "asked", words!(Asked), |c, v| c.row.asked = Asked::ALL[v])
         .fact(Origin::Row, "ended", words!(Ended), |c, v| c.row.ended = Ended::ALL[v])
         .fact(Origin::Seen, "object", words!(Object), |c, v| c.seen.object = Object::ALL[v])
@@ -227,7 +229,7 @@ fn is_about_references(reason: Reason) -> bool {
 
 fn is_settled(Cell { row, seen }: Cell) -> bool {
     let still = matches!(seen.operation, Operation::None | Operation::Failed);
-    row.identity == Identity::None || (still && row.quiet == Quiet::Yes)
+    row.identity == Identity::None || (still && row.grace_over == GraceOver::Yes)
 }
 
 /// Breaks each law in a cell where nothing else is wrong, and expects that law to be reported.
@@ -297,7 +299,7 @@ fn ends() -> Vec<(&'static str, Cell, Verdict)> {
         (UNGUARDED, leaving(|it| it.seen.hold = Hold::Another), ending(Outcome::Abandoned)),
         (UNGUARDED, unreadable, doing(EffectKind::Stamp)),
         (SETTLED, running, ending(Outcome::Deleted)),
-        (SETTLED, leaving(|it| it.row.quiet = Quiet::No), ending(Outcome::Deleted)),
+        (SETTLED, leaving(|it| it.row.grace_over = GraceOver::No), ending(Outcome::Deleted)),
     ]
 }
 

@@ -82,7 +82,7 @@ fn ends(cell: &Cell, verdict: Verdict) -> bool {
 }
 
 fn is_gone(cell: &Cell) -> bool {
-    cell.row.closing == Finalization::Settled
+    cell.row.finalization == Finalization::Settled
         && matches!(cell.seen.node, Node::None | Node::Left)
         && matches!(cell.seen.xr, Xr::Absent | Xr::Foreign)
         && cell.seen.composed == Composed::None
@@ -126,8 +126,8 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
         (RECORDED, with_seen(|seen| seen.composed = Composed::Unknown), delete),
         (TOLD, gone(|_| ()), silent),
         (TOLD, leaving, Verdict { event: Some(EventKind::Failed), ..hold(leaving.row.phase) }),
-        (NOTHING_LEFT, gone(|cell| cell.row.closing = Finalization::Quiet), end),
-        (NOTHING_LEFT, gone(|cell| cell.row.closing = Finalization::Open), end),
+        (NOTHING_LEFT, gone(|cell| cell.row.finalization = Finalization::InFlight), end),
+        (NOTHING_LEFT, gone(|cell| cell.row.finalization = Finalization::Open), end),
         (NOTHING_LEFT, gone(|cell| cell.seen.xr = Xr::Deleting), end),
         (NOTHING_LEFT, gone(|cell| cell.seen.composed = Composed::KindRemoved), end),
         (NOTHING_LEFT, gone(|cell| cell.seen.anchor = Anchor::Unknown), end),
@@ -155,7 +155,7 @@ fn gone(bend: impl FnOnce(&mut Cell)) -> Cell {
     let mut cell = START;
     cell.row.phase = Phase::Deprovisioning;
     cell.row.intent = Intent::Requested;
-    cell.row.closing = Finalization::Settled;
+    cell.row.finalization = Finalization::Settled;
     bend(&mut cell);
     cell
 }

@@ -18,7 +18,7 @@ pub(crate) struct Cell {
 
 /// Any cell.
 const START: Cell = Cell {
-    row: RowFacts { phase: Phase::Pending, users: Users::None, closing: Finalization::Open },
+    row: RowFacts { phase: Phase::Pending, users: Users::None, finalization: Finalization::Open },
     seen: Facts {
         visibility: Visibility::Complete,
         gate: Gate::Ready,
@@ -35,8 +35,8 @@ pub(crate) fn machine() -> Machine<Cell> {
     Machine::new("provider_config", START, |cell| judge(*cell))
         .fact(Origin::Row, "phase", words!(Phase), |c, v| c.row.phase = Phase::ALL[v])
         .fact(Origin::Row, "users", words!(Users), |c, v| c.row.users = Users::ALL[v])
-        .fact(Origin::Row, "closing", words!(Finalization), |c, v| {
-            c.row.closing = Finalization::ALL[v];
+        .fact(Origin::Row, "finalization", words!(Finalization), |c, v| {
+            c.row.finalization = Finalization::ALL[v];
         })
         .fact(Origin::Seen, "visibility", words!(Visibility), |c, v| {
             c.seen.visibility = Visibility::ALL[v];
@@ -71,12 +71,13 @@ const COMMITTED: &str = "nothing that was not leaving by itself goes before the 
 const STICKY: &str = "Leaving ends only in a new generation, with all rows settled";
 const REBUILT: &str = "in a rebuilt cluster nothing is done";
 const UNKNOWN: &str = "nothing is done to an unknown object";
-const QUIET: &str = "the anchor of what leaves stays until all is quiet and every object is gone";
+const IN_FLIGHT: &str =
+    "the anchor of what leaves stays until all is quiet and every object is gone";
 const COMPLETE: &str = "only what is complete becomes Ready";
 const TIMED: &str = "an incomplete snapshot is never waited on without a timer";
 
 /// The laws, in the order in which [`broken`] asks for them.
-const LAWS: [&str; 7] = [COMMITTED, STICKY, REBUILT, UNKNOWN, QUIET, COMPLETE, TIMED];
+const LAWS: [&str; 7] = [COMMITTED, STICKY, REBUILT, UNKNOWN, IN_FLIGHT, COMPLETE, TIMED];
 
 /// The first law that a verdict breaks.
 fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
@@ -87,7 +88,7 @@ fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
     let becomes_ready = cell.row.phase != Phase::Ready && verdict.phase == Phase::Ready;
     let nothing = matches!(cell.seen.object, Object::Absent | Object::Foreign);
     let returns = leaving(cell.row.phase) && !leaving(verdict.phase);
-    let settled = cell.row.closing == Finalization::Settled;
+    let settled = cell.row.finalization == Finalization::Settled;
     let holds = [
         !deletes || leaving(cell.row.phase),
         returns == verdict.change.is_some() && (!returns || settled),
@@ -95,7 +96,7 @@ fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
         verdict.effect.is_none() || cell.seen.object != Object::Unknown,
         !lets_go
             || !leaving(cell.row.phase)
-            || (cell.row.closing != Finalization::Quiet && nothing),
+            || (cell.row.finalization != Finalization::InFlight && nothing),
         !becomes_ready || cell.seen.object == Object::Present,
         verdict.requeue != Requeue::OnChange || !cell.seen.visibility.is_incomplete(),
     ];
@@ -110,7 +111,8 @@ pub(crate) fn check() -> Result<String, String> {
 /// Each law, and a cell and a verdict that break it and no earlier one.
 fn cases() -> Vec<Case<Cell, Verdict>> {
     let with = |verb| Verdict { effect: Some(verb), ..hold(Phase::Pending) };
-    let row = |phase, closing| Cell { row: RowFacts { phase, closing, ..START.row }, ..START };
+    let row =
+        |phase, finalization| Cell { row: RowFacts { phase, finalization, ..START.row }, ..START };
     let seen =
         |visibility, object| Cell { seen: Facts { visibility, object, ..START.seen }, ..START };
     let let_go = Verdict { effect: Some(VerbKind::DeleteAnchor), ..hold(Phase::Leaving) };
@@ -125,8 +127,8 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
         (STICKY, START, next),
         (REBUILT, seen(Visibility::ClusterReplaced, Object::Absent), with(VerbKind::Apply)),
         (UNKNOWN, seen(Visibility::Complete, Object::Unknown), with(VerbKind::CreateAnchor)),
-        (QUIET, row(Phase::Leaving, Finalization::Quiet), let_go),
-        (QUIET, Cell { seen: standing, ..row(Phase::Leaving, Finalization::Open) }, let_go),
+        (IN_FLIGHT, row(Phase::Leaving, Finalization::InFlight), let_go),
+        (IN_FLIGHT, Cell { seen: standing, ..row(Phase::Leaving, Finalization::Open) }, let_go),
         (TIMED, seen(Visibility::Forbidden, Object::Absent), idle),
         (COMPLETE, START, hold(Phase::Ready)),
         (COMPLETE, seen(Visibility::Complete, Object::Drifted), hold(Phase::Ready)),

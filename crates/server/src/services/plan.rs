@@ -79,8 +79,8 @@ fn granted(mut row: RowFacts, mut seen: Facts, verdict: Verdict) -> (RowFacts, F
             (_, Composed::Unrecorded) => seen.composed = Composed::Present,
             (Xr::Deleting, _) => seen.xr = Xr::Absent,
             (Xr::Absent | Xr::Foreign, Composed::Present) => seen.composed = Composed::None,
-            _ if row.closing != Finalization::Settled && is_clear(seen) => {
-                row.closing = Finalization::Settled;
+            _ if row.finalization != Finalization::Settled && is_clear(seen) => {
+                row.finalization = Finalization::Settled;
             }
             _ => {}
         },

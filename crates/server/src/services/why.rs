@@ -82,7 +82,7 @@ impl Services {
             blockers.extend(converging(resource, &beside));
             blockers.extend(explained.waits.iter().map(waiting));
         }
-        if let Some(until) = resource.fields().quiet_until.filter(|it| *it > beside.now) {
+        if let Some(until) = resource.fields().grace_until.filter(|it| *it > beside.now) {
             blockers.push(quiet(resource.id(), until));
         }
         Ok(blockers)
@@ -166,7 +166,7 @@ fn converging(resource: &Resource, beside: &ResourceContext) -> Vec<Blocker> {
 /// The in-flight grace: a request of an earlier worker may still arrive.
 fn quiet(id: ResourceId, until: Timestamp) -> Blocker {
     Blocker {
-        kind: "quiet-time".to_owned(),
+        kind: "in-flight-grace".to_owned(),
         name: id.to_string(),
         since: None,
         text: format!("an earlier request may still arrive until {}", until.to_rfc3339()),

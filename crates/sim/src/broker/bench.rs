@@ -52,7 +52,7 @@ fn cell(rng: &mut Rng) -> (RowFacts, Facts) {
         intent: pick(rng, Intent::ALL),
         generation_state: pick(rng, GenerationState::ALL),
         role: pick(rng, &MeshRole::ALL),
-        closing: pick(rng, Finalization::ALL),
+        finalization: pick(rng, Finalization::ALL),
     };
     let seen = Facts {
         visibility: pick(rng, Visibility::ALL),

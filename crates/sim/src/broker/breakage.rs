@@ -63,7 +63,7 @@ words! {
         /// An apply onto a seen object goes by name alone.
         ApplyWithoutUid = "apply-without-uid",
         /// Absence counts at once, although a driver may still be heard.
-        SkipQuietTime = "skip-quiet-time",
+        SkipInFlightGrace = "skip-in-flight-grace",
         /// The XR is asked to go before what it composed is in the ledger.
         SkipRecording = "skip-recording-composed",
         /// A lost XR is made again under the same token, with the old node's registration.
@@ -202,8 +202,8 @@ impl Breakage {
         if self == Self::ReuseGeneration && lost {
             bent.generation_state = GenerationState::Fresh;
         }
-        if self == Self::SkipQuietTime {
-            bent.quiet_until = None;
+        if self == Self::SkipInFlightGrace {
+            bent.grace_until = None;
         }
         rebuilt(record, bent)
     }

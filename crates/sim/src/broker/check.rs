@@ -62,7 +62,7 @@ words! {
         GuardHonoured = "guard-honoured",
         /// Nothing is created after `Deleted` by a driver that is within its lease.
         // Requirement: L-14, T-10
-        QuietTime = "quiet-time",
+        InFlightGrace = "in-flight-grace",
         /// What an XR composed is in the ledger before the XR is asked to go.
         // Requirement: T-6
         ComposedRecorded = "composed-recorded",

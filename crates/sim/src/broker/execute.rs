@@ -133,13 +133,13 @@ impl State {
         }
     }
 
-    fn check_quiet_time(&mut self, request: &Request, what: &str) {
+    fn check_in_flight_grace(&mut self, request: &Request, what: &str) {
         let Sender::Resource(i) = request.sender else {
             return;
         };
         let deleted = self.store.resources[i].record.state.phase() == Phase::Deleted;
         if deleted && request.in_time && !self.was_abandoned(i) {
-            self.wrong(Checker::QuietTime, format!("{what} created after Deleted was told"));
+            self.wrong(Checker::InFlightGrace, format!("{what} created after Deleted was told"));
         }
     }
 
@@ -153,7 +153,7 @@ impl State {
                 Err(Trouble::Blocked { what: anchor.name.clone() })
             };
         }
-        self.check_quiet_time(request, &anchor.name);
+        self.check_in_flight_grace(request, &anchor.name);
         let bare = Object::foreign(Kind::Anchor, anchor.name.clone());
         let made_by = Some(request.sender);
         self.put(Object { labels: Some(labels), made_by, held: true, ..bare });
@@ -181,7 +181,7 @@ impl State {
             let ours = found.labels.as_ref() == Some(&labels) && found.owner == owner;
             return if ours { Ok(()) } else { Err(Trouble::Blocked { what: xr.name.clone() }) };
         }
-        self.check_quiet_time(request, &xr.name);
+        self.check_in_flight_grace(request, &xr.name);
         let anchored = self
             .store
             .name_ledger(index)

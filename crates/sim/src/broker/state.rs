@@ -283,7 +283,7 @@ pub fn empty_store() -> Store {
         users: 0,
         phase: provider_config::Phase::Gone,
         generation: Generation::FIRST,
-        quiet_until: None,
+        grace_until: None,
     };
     let mut entry = Entry::new(now);
     entry.due = None;

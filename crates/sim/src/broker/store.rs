@@ -317,13 +317,13 @@ impl Store {
     /// The record of a resource as the holder of its lease takes it.
     pub fn leased_resource(&self, index: usize, now: Timestamp) -> Record<Resource> {
         let row = &self.resources[index];
-        let state = row.record.state.quieted(&others(&row.entry), now);
+        let state = row.record.state.with_grace(&others(&row.entry), now);
         Record { state, ..row.record.clone() }
     }
 
     /// The record of the ProviderConfig as the holder of its lease takes it.
     pub fn leased_config(&self, now: Timestamp) -> Record<ProviderConfig> {
-        let state = self.config.record.state.quieted(&others(&self.config.entry), now);
+        let state = self.config.record.state.with_grace(&others(&self.config.entry), now);
         Record { state, ..self.config.record.clone() }
     }
 

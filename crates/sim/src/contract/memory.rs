@@ -274,7 +274,7 @@ fn config(number: u8) -> Option<ProviderConfig> {
         users: 1,
         phase: provider_config::Phase::Pending,
         generation: Generation::FIRST,
-        quiet_until: None,
+        grace_until: None,
     })
 }
 

@@ -228,7 +228,7 @@ fn deletion_waits_for_requests_that_may_still_arrive(port: &mut dyn Port) {
     port.release(give_back(leased(work_item(&rested)), Wake::OnChange)).expect("it is heard");
     let until = leased(work_item(&held)).claim.until;
     let quiet = |port: &mut dyn Port, id| {
-        port.order(id, Command::Deprovision).expect("it is known").fields().quiet_until
+        port.order(id, Command::Deprovision).expect("it is known").fields().grace_until
     };
     assert_eq!(quiet(port, rested.id()), None, "no request is outstanding");
     let quiet = quiet(port, held.id());
@@ -239,7 +239,7 @@ fn deletion_waits_for_requests_that_may_still_arrive(port: &mut dyn Port) {
     let unmoved = leased(work_item(&held));
     port.postpone(work_item(&held), unmoved.claim, &Trouble::Conflict).expect("it is heard");
     let next = claim(port, work_item(&held));
-    let quiet = resource(&next).state.fields().quiet_until;
+    let quiet = resource(&next).state.fields().grace_until;
     assert_eq!(quiet, None, "a lease that was given back is not waited for");
     let trouble = Trouble::unavailable("the outside".to_owned());
     let lost = declare(port, 3);
@@ -247,7 +247,7 @@ fn deletion_waits_for_requests_that_may_still_arrive(port: &mut dyn Port) {
     port.order(lost.id(), Command::Deprovision).expect("it is known");
     port.postpone(work_item(&lost), leased.claim, &trouble).expect("it is heard");
     let next = claim(port, work_item(&lost));
-    let quiet = resource(&next).state.fields().quiet_until;
+    let quiet = resource(&next).state.fields().grace_until;
     assert!(quiet.is_some_and(|it| next.now < it), "its last request may still arrive: {quiet:?}");
 }
 

@@ -4,8 +4,8 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use usher_domain::direct::facts::{
-    Asked, Cloud, Ended, Facts, Hold, Identity as IdentityFact, Object, Operation, Policy, Quiet,
-    Refs, RowFacts, Search, Stamp,
+    Asked, Cloud, Ended, Facts, GraceOver, Hold, Identity as IdentityFact, Object, Operation,
+    Policy, Refs, RowFacts, Search, Stamp,
 };
 use usher_domain::direct::identity::{Identity as _, IdentityText};
 use usher_domain::direct::observe::fold;
@@ -89,7 +89,7 @@ fn cell(rng: &mut Rng) -> (RowFacts, Facts) {
     let row = RowFacts {
         phase: pick(rng, Phase::ALL),
         identity: pick(rng, IdentityFact::ALL),
-        quiet: pick(rng, Quiet::ALL),
+        grace_over: pick(rng, GraceOver::ALL),
         asked: pick(rng, Asked::ALL),
         ended: pick(rng, Ended::ALL),
     };

@@ -59,7 +59,7 @@ words! {
         /// Each create has a request of its own.
         LoseRequest = "lose-request-id",
         /// Absence counts at once.
-        SkipQuietTime = "skip-quiet-time",
+        SkipInFlightGrace = "skip-in-flight-grace",
         /// Nothing is observed after the end.
         SkipWatch = "skip-watch",
         /// A replica that lags is believed.
@@ -175,8 +175,8 @@ impl Breakage {
     /// Around fold and `decide`: bends the row they read.
     pub fn bend_record(self, record: &Record<Resource>) -> Record<Resource> {
         let mut fields = record.state.fields().clone();
-        if self == Self::SkipQuietTime {
-            fields.quiet_until = None;
+        if self == Self::SkipInFlightGrace {
+            fields.grace_until = None;
         }
         if self == Self::ForgetHistory {
             fields.history = History::Witnessed;
@@ -213,8 +213,8 @@ impl Breakage {
             decision.wake = Wake::OnChange;
         }
         let mut fields = decision.next.fields().clone();
-        if self == Self::SkipQuietTime {
-            fields.quiet_until = None;
+        if self == Self::SkipInFlightGrace {
+            fields.grace_until = None;
         }
         if self == Self::ForgetHistory {
             fields.history = record.state.fields().history;

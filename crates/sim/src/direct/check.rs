@@ -77,7 +77,7 @@ words! {
         QuietAtRest = "quiet-at-rest",
         /// Nothing is created after an end by absence by a driver that is in time.
         // Requirement: I-9
-        QuietTime = "quiet-time",
+        InFlightGrace = "in-flight-grace",
         /// No row says gone of what stands.
         // Requirement: I-8, I-14
         GoneMeansGone = "gone-means-gone",
@@ -106,7 +106,7 @@ impl State {
             let what = format!("{name} is created for an object without our finalizer");
             self.wrong(Checker::FinalizerFirst, what);
         } else if outcome.is_some_and(|it| !it.needs_record()) && self.now() < request.deadline {
-            self.wrong(Checker::QuietTime, format!("{name} is created after its end"));
+            self.wrong(Checker::InFlightGrace, format!("{name} is created after its end"));
         }
     }
 

@@ -102,11 +102,16 @@ impl State {
     /// A namespace being deleted is emptied kind by kind; a denial stops its kind for this round.
     pub(crate) fn empty_namespaces(&mut self) {
         let tick = self.base.tick;
-        let due: Vec<String> =
-            self.outside.closing.iter().filter(|it| *it.1 <= tick).map(|it| it.0.clone()).collect();
+        let due: Vec<String> = self
+            .outside
+            .finalization
+            .iter()
+            .filter(|it| *it.1 <= tick)
+            .map(|it| it.0.clone())
+            .collect();
         for namespace in due {
             let pause = self.base.rng.between(4, 20);
-            self.outside.closing.insert(namespace.clone(), tick + pause);
+            self.outside.finalization.insert(namespace.clone(), tick + pause);
             let mut kinds: Vec<String> = self
                 .outside
                 .objects

@@ -61,7 +61,8 @@ impl State {
             self.met(Fault::KindRemoved);
             self.remove_kind(kind, until);
         }
-        if !self.outside.closing.contains_key("ns") && self.happens(Fault::NamespaceDeleted, 2) {
+        if !self.outside.finalization.contains_key("ns") && self.happens(Fault::NamespaceDeleted, 2)
+        {
             self.delete_namespace();
         }
     }
@@ -87,7 +88,7 @@ impl State {
         let request = usher_domain::usage::admit::Request::Delete(deletion);
         if self.admit(&request) == Admitted::Yes {
             self.met(Fault::NamespaceDeleted);
-            self.outside.closing.insert("ns".to_owned(), self.base.tick + 1);
+            self.outside.finalization.insert("ns".to_owned(), self.base.tick + 1);
         }
     }
 

@@ -85,7 +85,7 @@ pub struct Outside {
     /// What changed and was not delivered by the watch yet.
     pub changes: Vec<(Tick, ObjectKey)>,
     /// Namespaces on their way out, and when their content is looked at again.
-    pub closing: BTreeMap<String, Tick>,
+    pub finalization: BTreeMap<String, Tick>,
     /// Kinds that were removed, and when they come back.
     pub removed_until: BTreeMap<String, Tick>,
     /// What Crossplane's own Usages block, and until when.
@@ -178,8 +178,8 @@ impl Outside {
 
     /// Puts a new object in; nothing if its name is taken or its namespace is being deleted.
     pub fn create(&mut self, object: Object) -> Option<u64> {
-        let closing = self.closing.contains_key(&object.key.namespace);
-        if closing || self.under(&object.key).is_some() {
+        let finalization = self.finalization.contains_key(&object.key.namespace);
+        if finalization || self.under(&object.key).is_some() {
             return None;
         }
         self.newest += 1;

@@ -26,7 +26,7 @@ CREATE TABLE provider_configs (
     )),
     generation bigint NOT NULL
         CONSTRAINT provider_configs_generation_check CHECK (generation >= 1),
-    quiet_until timestamptz,
+    grace_until timestamptz,
     held_credential uuid GENERATED ALWAYS AS
         (CASE WHEN phase = 'Gone' AND users = 0 THEN NULL ELSE credential END) STORED
         REFERENCES credentials (id) ON DELETE RESTRICT,
@@ -67,7 +67,7 @@ CREATE TABLE resources (
         'Fresh', 'Live', 'Leaving'
     )),
     deletion_requested_at timestamptz,
-    quiet_until timestamptz,
+    grace_until timestamptz,
     substrate_ready_at timestamptz,
     outcome text CONSTRAINT resources_outcome_check CHECK (outcome IN (
         'removed', 'abandoned'
@@ -119,7 +119,7 @@ CREATE TABLE names (
     name text NOT NULL,
     generation bigint NOT NULL CONSTRAINT names_generation_check CHECK (generation >= 1),
     incarnation bigint NOT NULL CONSTRAINT names_incarnation_check CHECK (incarnation >= 1),
-    standing text NOT NULL CONSTRAINT names_standing_check CHECK (standing IN (
+    state text NOT NULL CONSTRAINT names_state_check CHECK (state IN (
         'intended', 'seen', 'gone', 'foreign', 'abandoned'
     )),
     uid text,

@@ -26,7 +26,7 @@ CREATE TABLE provider_configs (
     )),
     generation INTEGER NOT NULL
         CONSTRAINT provider_configs_generation_check CHECK (generation >= 1),
-    quiet_until INTEGER,
+    grace_until INTEGER,
     held_credential BLOB GENERATED ALWAYS AS
         (CASE WHEN phase = 'Gone' AND users = 0 THEN NULL ELSE credential END) STORED
         REFERENCES credentials (id) ON DELETE RESTRICT,
@@ -67,7 +67,7 @@ CREATE TABLE resources (
         'Fresh', 'Live', 'Leaving'
     )),
     deletion_requested_at INTEGER,
-    quiet_until INTEGER,
+    grace_until INTEGER,
     substrate_ready_at INTEGER,
     outcome TEXT CONSTRAINT resources_outcome_check CHECK (outcome IN (
         'removed', 'abandoned'
@@ -119,7 +119,7 @@ CREATE TABLE names (
     name TEXT NOT NULL,
     generation INTEGER NOT NULL CONSTRAINT names_generation_check CHECK (generation >= 1),
     incarnation INTEGER NOT NULL CONSTRAINT names_incarnation_check CHECK (incarnation >= 1),
-    standing TEXT NOT NULL CONSTRAINT names_standing_check CHECK (standing IN (
+    state TEXT NOT NULL CONSTRAINT names_state_check CHECK (state IN (
         'intended', 'seen', 'gone', 'foreign', 'abandoned'
     )),
     uid TEXT,

@@ -125,7 +125,7 @@ macro_rules! any {
 macro_rules! name_ledger {
     () => {
         "(SELECT COALESCE(json_agg(json_build_array(n.kind, n.place, n.name, n.generation,
-            n.incarnation, n.standing, n.uid, n.evidence_by, n.evidence_answer,
+            n.incarnation, n.state, n.uid, n.evidence_by, n.evidence_answer,
             (extract(epoch FROM n.evidence_at) * 1000000)::bigint) ORDER BY n.position),
             '[]'::json)::text FROM names AS n WHERE n.record = l.id)"
     };

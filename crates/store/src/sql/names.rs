@@ -10,7 +10,7 @@ use crate::column::Time;
 use crate::error::{Doing as _, Error};
 
 /// One identity row, as the statements bring it: kind, place, name, generation, incarnation,
-/// standing, uid, and who answered what, when.
+/// state, uid, and who answered what, when.
 type Cells = (String, String, String, u32, u32, String, Option<String>, String, String, i64);
 
 /// The book of a record in this text.
@@ -21,11 +21,11 @@ pub(crate) fn read(record: &str, text: &str) -> Result<NameLedger, Error> {
 }
 
 fn row(cells: Cells) -> Option<Row> {
-    let (kind, place, name, generation, incarnation, standing, uid, by, answer, at) = cells;
+    let (kind, place, name, generation, incarnation, state, uid, by, answer, at) = cells;
     Some(Row {
         name: Name { kind, place, name, generation: Generation(generation) },
         incarnation,
-        state: NameState::ALL.into_iter().find(|it| it.as_str() == standing)?,
+        state: NameState::ALL.into_iter().find(|it| it.as_str() == state)?,
         uid: uid.map(Uid::new),
         evidence: Evidence { by, answer, at: Timestamp::from_micros(at) },
     })
@@ -69,7 +69,7 @@ async fn put(
     for rows in rows.chunks(ROWS_MAX) {
         let mut sql = QueryBuilder::<Db>::new(
             "INSERT INTO names (record, position, kind, place, name, generation, incarnation,
-                standing, uid, evidence_by, evidence_answer, evidence_at) ",
+                state, uid, evidence_by, evidence_answer, evidence_at) ",
         );
         sql.push_values(rows, |mut values, (item, place, row)| {
             values.push_bind(*item);
@@ -88,7 +88,7 @@ async fn put(
         });
         sql.push(
             " ON CONFLICT (record, kind, place, name, generation, incarnation) DO UPDATE SET
-                standing = excluded.standing, uid = excluded.uid,
+                state = excluded.state, uid = excluded.uid,
                 evidence_by = excluded.evidence_by, evidence_answer = excluded.evidence_answer,
                 evidence_at = excluded.evidence_at",
         );

@@ -79,7 +79,7 @@ pub(crate) async fn insert(
     let item = WorkItem::ProviderConfig(config.id);
     record::insert(conn, [(item, Uuid::now_v7())]).await?;
     let sql = "INSERT INTO provider_configs (id, installation, world, namespace, provider,
-            credential, mount, path, users, phase, generation, quiet_until)
+            credential, mount, path, users, phase, generation, grace_until)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
         ON CONFLICT (world, namespace, credential) DO NOTHING";
     let inserted = sqlx::query::<Db>(sql)
@@ -94,7 +94,7 @@ pub(crate) async fn insert(
         .bind(i64::from(config.users))
         .bind(config.phase.as_str())
         .bind(i64::from(config.generation.0))
-        .bind(Time::some(config.quiet_until))
+        .bind(Time::some(config.grace_until))
         .execute(&mut *conn)
         .await
         .map_err(|source| moved("credential", "insert a ProviderConfig", source))?;
@@ -188,7 +188,7 @@ pub(crate) async fn many(
         "SELECT l.version AS version, ",
         name_ledger!(),
         " AS book, c.id, c.installation, c.world, c.namespace, c.provider, c.credential, c.mount,
-        c.path, c.users, c.phase, c.generation, c.quiet_until
+        c.path, c.users, c.phase, c.generation, c.grace_until
         FROM records AS l JOIN provider_configs AS c ON c.id = l.id WHERE l.id",
         any!("$1")
     );
@@ -216,19 +216,19 @@ struct ConfigRow {
     users: i64,
     phase: String,
     generation: i64,
-    quiet_until: Option<Time>,
+    grace_until: Option<Time>,
 }
 
 /// Writes what of a ProviderConfig can change.
 async fn update(conn: &mut Conn, next: &ProviderConfig) -> Result<(), Error> {
     let sql = "UPDATE provider_configs SET users = $2, phase = $3, generation = $4,
-        quiet_until = $5 WHERE id = $1";
+        grace_until = $5 WHERE id = $1";
     sqlx::query::<Db>(sql)
         .bind(next.id.as_uuid())
         .bind(i64::from(next.users))
         .bind(next.phase.as_str())
         .bind(i64::from(next.generation.0))
-        .bind(Time::some(next.quiet_until))
+        .bind(Time::some(next.grace_until))
         .execute(&mut *conn)
         .await
         .doing("write a ProviderConfig")?;
@@ -250,7 +250,7 @@ impl ConfigRow {
             users: u32::try_from(self.users).map_err(|_| corrupt(&row, "users"))?,
             phase: word(&row, "phase", &self.phase)?,
             generation: generation(&row, self.generation)?,
-            quiet_until: self.quiet_until.map(|it| it.0),
+            grace_until: self.grace_until.map(|it| it.0),
         };
         let name_ledger = names::read(&row, &self.name_ledger)?;
         Ok(Record { version: version(self.version), state, name_ledger })

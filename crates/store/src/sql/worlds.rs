@@ -11,7 +11,7 @@ use crate::worlds::WorldState;
 
 reads! {
     fn world(name: &str) -> Option<WorldState> = |conn| known(conn, name);
-    fn standing(world: &str) -> u32 = |conn| count_standing(conn, world);
+    fn count_present(world: &str) -> u32 = |conn| count_present_in(conn, world);
 }
 
 writes! {
@@ -34,7 +34,7 @@ async fn known(conn: &mut Conn, name: &str) -> Result<Option<WorldState>, Error>
 
 type WorldRow = (String, i64, Option<Time>, Option<Time>);
 
-async fn count_standing(conn: &mut Conn, world: &str) -> Result<u32, Error> {
+async fn count_present_in(conn: &mut Conn, world: &str) -> Result<u32, Error> {
     let sql = "SELECT count(*) FROM resources
         WHERE world = $1 AND generation_state = 'Live' AND deletion_requested_at IS NULL";
     let count = sqlx::query_scalar::<Db, i64>(sql).bind(world).fetch_one(conn).await;

@@ -110,7 +110,7 @@ macro_rules! any {
 macro_rules! name_ledger {
     () => {
         "(SELECT json_group_array(json_array(n.kind, n.place, n.name, n.generation,
-            n.incarnation, n.standing, n.uid, n.evidence_by, n.evidence_answer,
+            n.incarnation, n.state, n.uid, n.evidence_by, n.evidence_answer,
             n.evidence_at) ORDER BY n.position) FROM names AS n WHERE n.record = l.id)"
     };
 }

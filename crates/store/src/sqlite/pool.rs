@@ -171,13 +171,13 @@ async fn write_groups(
     lock: Lock,
 ) {
     let mut messages = Vec::new();
-    let mut closing = Vec::new();
-    while closing.is_empty() && queue.recv_many(&mut messages, group_max).await > 0 {
+    let mut finalization = Vec::new();
+    while finalization.is_empty() && queue.recv_many(&mut messages, group_max).await > 0 {
         let mut group = Vec::with_capacity(messages.len());
         for message in messages.drain(..) {
             match message {
                 Message::Write(job) => group.push(job),
-                Message::Close(done) => closing.push(done),
+                Message::Close(done) => finalization.push(done),
             }
         }
         if !group.is_empty() {
@@ -188,7 +188,7 @@ async fn write_groups(
     // The file is let go only when the last write is through.
     let _ = conn.close().await;
     drop(lock);
-    for done in closing {
+    for done in finalization {
         let _ = done.send(());
     }
 }

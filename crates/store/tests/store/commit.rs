@@ -149,7 +149,7 @@ async fn a_commit_held_open_on_one_resource_blocks_no_other() {
         for sql in [
             "UPDATE records SET version = version + 1 WHERE id = $1",
             "UPDATE resources SET phase = 'Ready' WHERE id = $1",
-            "UPDATE names SET standing = 'seen' WHERE record = $1",
+            "UPDATE names SET state = 'seen' WHERE record = $1",
             "UPDATE queue SET lease_until = NULL WHERE record = $1",
             "INSERT INTO events (epoch, id, resource, project, version, type, occurred_at, data)
                 VALUES (1, $1, $1, $1, 2, 'broker.ProvisionedResourceReady', now(), '{}')",

@@ -50,7 +50,7 @@ fn closed_sets() -> BTreeMap<&'static str, Vec<&'static str>> {
         ("labels_layer_check", Layer::WORDS.to_vec()),
         ("records_kind_check", WorkItem::RECORDS.to_vec()),
         ("machines_phase_check", words(fleet::phase::Phase::ALL, fleet::phase::Phase::as_str)),
-        ("names_standing_check", words(&NameState::ALL, NameState::as_str)),
+        ("names_state_check", words(&NameState::ALL, NameState::as_str)),
         ("operator_tokens_role_check", words(Role::ALL, Role::as_str)),
         ("peers_cause_check", words(&Cause::ALL, Cause::as_str)),
         ("peers_stage_check", Stage::WORDS.to_vec()),

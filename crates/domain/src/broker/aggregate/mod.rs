@@ -53,7 +53,7 @@ pub struct Fields {
     /// When deletion was asked for; written once.
     pub deletion_requested_at: Option<Timestamp>,
     /// Until when absence does not count, because a late request may still arrive.
-    pub quiet_until: Option<Timestamp>,
+    pub grace_until: Option<Timestamp>,
     /// When the substrate of this generation was first ready; starts the token's lifetime.
     pub substrate_ready_at: Option<Timestamp>,
     /// How it ended.
@@ -137,7 +137,7 @@ impl Resource {
             generation: Generation::FIRST,
             generation_state: GenerationState::Fresh,
             deletion_requested_at: None,
-            quiet_until: None,
+            grace_until: None,
             substrate_ready_at: None,
             outcome: None,
             created_at: now,
@@ -210,15 +210,15 @@ impl Resource {
     /// The row as its next worker takes it: a worker that has released its lease cleanly since
     /// the leaving began is not waited for any more.
     #[must_use]
-    pub fn quieted(&self, outstanding: &Outstanding, now: Timestamp) -> Self {
+    pub fn with_grace(&self, outstanding: &Outstanding, now: Timestamp) -> Self {
         let mut next = self.clone();
-        next.fields.quiet_until = self.fields.quiet_until.min(outstanding.quiet_until(now));
+        next.fields.grace_until = self.fields.grace_until.min(outstanding.grace_until(now));
         next
     }
 
     /// Whether absence counts: no request from before the leaving began can still arrive.
-    pub fn is_quiet(&self, now: Timestamp) -> bool {
-        self.fields.quiet_until.is_none_or(|until| until <= now)
+    pub fn is_grace_over(&self, now: Timestamp) -> bool {
+        self.fields.grace_until.is_none_or(|until| until <= now)
     }
 
     /// The facts of the row, with the identity rows as this step leaves them.
@@ -227,8 +227,8 @@ impl Resource {
             Some(_) => Intent::Requested,
             None => Intent::None,
         };
-        let closing = if !self.is_quiet(now) {
-            Finalization::Quiet
+        let finalization = if !self.is_grace_over(now) {
+            Finalization::InFlight
         } else if name_ledger.is_settled() {
             Finalization::Settled
         } else {
@@ -239,7 +239,7 @@ impl Resource {
             intent,
             generation_state: self.fields.generation_state,
             role: self.fields.pinned.role,
-            closing,
+            finalization,
         }
     }
 
@@ -258,7 +258,7 @@ impl Resource {
             Some(RecordChange::Next) => {
                 next.fields.generation = self.fields.generation.next();
                 next.fields.generation_state = GenerationState::Fresh;
-                next.fields.quiet_until = None;
+                next.fields.grace_until = None;
                 next.fields.substrate_ready_at = None;
             }
         }
@@ -269,7 +269,7 @@ impl Resource {
     }
 
     /// The row after deletion was asked for; the same row if it already was.
-    pub(super) fn retired(&self, quiet_until: Option<Timestamp>, now: Timestamp) -> Self {
+    pub(super) fn retired(&self, grace_until: Option<Timestamp>, now: Timestamp) -> Self {
         if self.fields.deletion_requested_at.is_some() {
             return self.clone();
         }
@@ -279,16 +279,16 @@ impl Resource {
             MeshRole::Standalone => Phase::Deprovisioning,
         };
         next.fields.deletion_requested_at = Some(now);
-        next.fields.quiet_until = self.fields.quiet_until.max(quiet_until);
+        next.fields.grace_until = self.fields.grace_until.max(grace_until);
         next.touched(self, now)
     }
 
     /// The row after a new generation was asked for.
-    pub(super) fn replaced(&self, quiet_until: Option<Timestamp>, now: Timestamp) -> Self {
+    pub(super) fn replaced(&self, grace_until: Option<Timestamp>, now: Timestamp) -> Self {
         let mut next = self.clone();
         next.fields.phase = Phase::Pending;
         next.fields.generation_state = GenerationState::Leaving;
-        next.fields.quiet_until = self.fields.quiet_until.max(quiet_until);
+        next.fields.grace_until = self.fields.grace_until.max(grace_until);
         next.touched(self, now)
     }
 

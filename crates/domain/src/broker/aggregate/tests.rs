@@ -119,7 +119,7 @@ fn a_stored_row_comes_back_as_it_was_written() {
                 it.phase = Phase::Ready;
                 it.generation_state = GenerationState::Live;
                 it.substrate_ready_at = Some(LATER);
-                it.quiet_until = Some(NOW);
+                it.grace_until = Some(NOW);
             }),
             "moved",
         ),
@@ -201,12 +201,12 @@ fn a_token_is_admitted_into_its_own_generation_while_it_stays() {
 
 // Requirement: T-10
 #[test]
-fn absence_counts_from_the_end_of_the_quiet_time_on() {
-    let quiet = resource(|it| it.quiet_until = Some(LATER));
-    assert!(!quiet.is_quiet(Timestamp::from_micros(LATER.as_micros() - 1)), "just before");
-    assert!(quiet.is_quiet(LATER), "at its end");
-    assert!(quiet.is_quiet(NOW), "after it");
-    assert!(resource(|_| ()).is_quiet(START), "no grace is set");
+fn absence_counts_from_the_end_of_the_in_flight_grace_on() {
+    let quiet = resource(|it| it.grace_until = Some(LATER));
+    assert!(!quiet.is_grace_over(Timestamp::from_micros(LATER.as_micros() - 1)), "just before");
+    assert!(quiet.is_grace_over(LATER), "at its end");
+    assert!(quiet.is_grace_over(NOW), "after it");
+    assert!(resource(|_| ()).is_grace_over(START), "no grace is set");
 }
 
 #[test]
@@ -220,23 +220,26 @@ fn the_facts_of_the_row_are_its_own_and_those_of_its_book() {
         intent: Intent::None,
         generation_state: GenerationState::Fresh,
         role: MeshRole::Node,
-        closing: Finalization::Open,
+        finalization: Finalization::Open,
     };
     assert_eq!(plain.facts(&open, NOW), wanted);
-    assert_eq!(plain.facts(&settled, NOW), RowFacts { closing: Finalization::Settled, ..wanted });
+    assert_eq!(
+        plain.facts(&settled, NOW),
+        RowFacts { finalization: Finalization::Settled, ..wanted }
+    );
     let other = resource(|it| {
         it.phase = Phase::Deregistering;
         it.deletion_requested_at = Some(START);
         it.generation_state = GenerationState::Live;
         it.pinned.role = MeshRole::Standalone;
-        it.quiet_until = Some(NOW.after(std::time::Duration::from_secs(1)));
+        it.grace_until = Some(NOW.after(std::time::Duration::from_secs(1)));
     });
     let leaving = RowFacts {
         phase: Phase::Deregistering,
         intent: Intent::Requested,
         generation_state: GenerationState::Live,
         role: MeshRole::Standalone,
-        closing: Finalization::Quiet,
+        finalization: Finalization::InFlight,
     };
     assert_eq!(other.facts(&settled, NOW), leaving, "quiet comes before settled");
 }
@@ -293,7 +296,7 @@ fn the_substrate_is_first_ready_once_per_generation() {
 fn the_next_generation_begins_fresh() {
     let old = resource(|it| {
         it.generation_state = GenerationState::Leaving;
-        it.quiet_until = Some(LATER);
+        it.grace_until = Some(LATER);
         it.substrate_ready_at = Some(START);
     });
     let next = Verdict::wait(Phase::Pending, Requeue::Now, Reason::GenerationReplaced);
@@ -322,7 +325,7 @@ fn intent_is_recorded_once() {
     let expected = bent(|it| {
         it.phase = Phase::Deregistering;
         it.deletion_requested_at = Some(LATER);
-        it.quiet_until = Some(NOW);
+        it.grace_until = Some(NOW);
         it.updated_at = LATER;
         it.phase_since = LATER;
     });
@@ -341,9 +344,9 @@ fn the_later_quiet_time_is_kept() {
         (Some(LATER), Some(NOW), Some(NOW)),
     ];
     for (before, asked, kept) in cases {
-        let it = resource(|it| it.quiet_until = before);
-        assert_eq!(it.retired(asked, LATER).fields().quiet_until, kept, "{before:?} {asked:?}");
-        assert_eq!(it.replaced(asked, LATER).fields().quiet_until, kept, "{before:?} {asked:?}");
+        let it = resource(|it| it.grace_until = before);
+        assert_eq!(it.retired(asked, LATER).fields().grace_until, kept, "{before:?} {asked:?}");
+        assert_eq!(it.replaced(asked, LATER).fields().grace_until, kept, "{before:?} {asked:?}");
     }
 }
 
@@ -356,7 +359,7 @@ fn a_replacement_is_begun_once_and_in_pending() {
     });
     let expected = bent(|it| {
         it.generation_state = GenerationState::Leaving;
-        it.quiet_until = Some(NOW);
+        it.grace_until = Some(NOW);
         it.updated_at = LATER;
         it.phase_since = LATER;
     });

@@ -32,7 +32,7 @@ pub struct Outstanding {
 
 impl Outstanding {
     /// Until when absence does not count; `None` if no request can be in flight.
-    pub(super) fn quiet_until(&self, now: Timestamp) -> Option<Timestamp> {
+    pub(super) fn grace_until(&self, now: Timestamp) -> Option<Timestamp> {
         let last = self.heard_until?.after(self.request_bound);
         (now < last).then_some(last)
     }
@@ -40,7 +40,7 @@ impl Outstanding {
 
 /// Records the wish to delete. Allowed from every phase; a second request changes nothing.
 pub fn deprovision(resource: &Resource, outstanding: &Outstanding, now: Timestamp) -> Change {
-    let next = resource.retired(outstanding.quiet_until(now), now);
+    let next = resource.retired(outstanding.grace_until(now), now);
     let event = (next != *resource).then_some(Event::Deleting);
     Change { next, rows: vec![], event }
 }
@@ -59,7 +59,7 @@ pub fn replace(
     let next = if resource.generation_state() == GenerationState::Leaving {
         resource.clone()
     } else {
-        resource.replaced(outstanding.quiet_until(now), now)
+        resource.replaced(outstanding.grace_until(now), now)
     };
     Ok(Change { next, rows: vec![], event: None })
 }

@@ -23,9 +23,9 @@ fn the_in_flight_grace_ends_one_request_timeout_after_the_last_lease() {
     ];
     for (outstanding, quiet, why) in cases {
         let change = deprovision(&resource(|_| ()), &outstanding, NOW);
-        assert_eq!(change.next.fields().quiet_until, quiet, "{why}");
+        assert_eq!(change.next.fields().grace_until, quiet, "{why}");
         let change = replace(&resource(|_| ()), &outstanding, NOW).unwrap();
-        assert_eq!(change.next.fields().quiet_until, quiet, "{why}");
+        assert_eq!(change.next.fields().grace_until, quiet, "{why}");
     }
 }
 
@@ -43,8 +43,8 @@ fn a_worker_that_released_its_lease_cleanly_is_not_waited_for() {
         (None, until(60_001), None, "no grace was set"),
     ];
     for (quiet, others, expected, why) in cases {
-        let it = resource(|it| it.quiet_until = quiet);
-        assert_eq!(it.quieted(&others, NOW).fields().quiet_until, expected, "{why}");
+        let it = resource(|it| it.grace_until = quiet);
+        assert_eq!(it.with_grace(&others, NOW).fields().grace_until, expected, "{why}");
     }
 }
 

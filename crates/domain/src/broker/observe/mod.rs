@@ -44,7 +44,7 @@ impl Observation for Observed {
 
 /// Judges one look.
 pub fn fold(resource: &Resource, name_ledger: &NameLedger, snapshot: &Snapshot) -> Observed {
-    let closing = resource.is_tearing_down();
+    let finalization = resource.is_tearing_down();
     let held = snapshot.guard_tripped;
     let witness = Witness {
         name_ledger,
@@ -53,7 +53,7 @@ pub fn fold(resource: &Resource, name_ledger: &NameLedger, snapshot: &Snapshot) 
         by: &snapshot.by,
         at: snapshot.at,
     };
-    let judge = Judge { resource, name_ledger, snapshot, witness, closing };
+    let judge = Judge { resource, name_ledger, snapshot, witness, finalization };
     let mut sightings = judge.anchor_sightings();
     let (xr, xr_sightings) = judge.xr();
     sightings.extend(xr_sightings);
@@ -89,7 +89,7 @@ struct Judge<'a> {
     name_ledger: &'a NameLedger,
     snapshot: &'a Snapshot,
     witness: Witness<'a>,
-    closing: bool,
+    finalization: bool,
 }
 
 impl Judge<'_> {
@@ -111,7 +111,7 @@ impl Judge<'_> {
 
     /// Whether absence of a name that we alone create counts as its end.
     fn settled(&self) -> bool {
-        self.closing && self.resource.is_quiet(self.snapshot.at) && !self.witness.held
+        self.finalization && self.resource.is_grace_over(self.snapshot.at) && !self.witness.held
     }
 
     fn carries_our_labels(&self, object: &Object) -> bool {
@@ -138,7 +138,7 @@ impl Judge<'_> {
 
     /// During teardown, any anchor that still stands counts before one that does not.
     fn anchor(&self) -> Anchor {
-        if !self.closing {
+        if !self.finalization {
             return self.anchor_of(self.resource.generation()).0;
         }
         worst_anchor(self.generations().map(|it| self.anchor_of(it).0))
@@ -159,7 +159,7 @@ impl Judge<'_> {
         let labelled = object.is_some_and(|it| self.carries_our_labels(it));
         let owning = object.and_then(|it| self.witness.owning(&names, it, labelled));
         let sightings = self.witness.shared(names, object, owning, self.settled());
-        let counted = if self.closing { owning.unwrap_or(current) } else { current };
+        let counted = if self.finalization { owning.unwrap_or(current) } else { current };
         let counted = sightings.iter().find(|it| it.name.generation == counted);
         let fact = match (counted.map(|it| &it.answer), found) {
             (None | Some(Answer::Unknown(_)), _) | (Some(Answer::Present { .. }), None) => {
@@ -292,7 +292,7 @@ impl Judge<'_> {
             return Node::Unknown;
         };
         let current = self.resource.generation();
-        let counted = peers.iter().filter(|(it, _)| self.closing || **it == current);
+        let counted = peers.iter().filter(|(it, _)| self.finalization || **it == current);
         let rank = |node: &Node| match node {
             Node::Unknown => 4,
             Node::Live => 3,

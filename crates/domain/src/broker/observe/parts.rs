@@ -96,7 +96,7 @@ fn an_announced_name_is_gone_once_the_xr_is_gone_and_all_is_quiet() {
     assert_eq!(folded(&out, rows(&out), &blind), open, "the XR is unknown");
     let loud = resource(|it| {
         it.deletion_requested_at = Some(START);
-        it.quiet_until = Some(snapshot().at.after(std::time::Duration::from_micros(1)));
+        it.grace_until = Some(snapshot().at.after(std::time::Duration::from_micros(1)));
     });
     assert_eq!(folded(&loud, rows(&loud), &absent(false)), open, "a driver may still be heard");
 }

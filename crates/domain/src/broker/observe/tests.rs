@@ -456,13 +456,13 @@ fn absence_settles_only_while_showing_out_and_quiet() {
     let asked = |quiet: Option<_>| {
         resource(|it| {
             it.deletion_requested_at = Some(START);
-            it.quiet_until = quiet;
+            it.grace_until = quiet;
         })
     };
     let later = NOW.after(std::time::Duration::from_micros(1));
     let cases = [
         (resource(|_| ()), OPEN, "wanted"),
-        (resource(|it| it.quiet_until = Some(NOW)), OPEN, "wanted and quiet"),
+        (resource(|it| it.grace_until = Some(NOW)), OPEN, "wanted and quiet"),
         (asked(Some(later)), OPEN, "in teardown, a request of a worker may still arrive"),
         (asked(Some(NOW)), SETTLED, "in teardown, the grace is over"),
         (asked(None), SETTLED, "in teardown, no lease was held"),

@@ -74,7 +74,7 @@ pub struct RowFacts {
     /// Whether it has users.
     pub users: Users,
     /// How far the row is from being allowed to end.
-    pub closing: Finalization,
+    pub finalization: Finalization,
 }
 
 /// What one observation saw.

@@ -21,7 +21,7 @@ fn any_record() -> impl Strategy<Value = Record<ProviderConfig>> {
     let provider = select(vec![Provider::Local, Provider::Hetzner]);
     let state = (select(Phase::ALL.to_vec()), select(vec![G1, G2]), 0_u32..2, quiet, provider);
     let state =
-        state.prop_map(|(phase, generation, users, quiet_until, provider)| ProviderConfig {
+        state.prop_map(|(phase, generation, users, grace_until, provider)| ProviderConfig {
             id: id(),
             installation: installation(),
             world: "local".to_owned(),
@@ -32,7 +32,7 @@ fn any_record() -> impl Strategy<Value = Record<ProviderConfig>> {
             users,
             phase,
             generation,
-            quiet_until,
+            grace_until,
         });
     state.prop_flat_map(|state| {
         let generations = (1..=state.generation.0).map(Generation);
@@ -151,7 +151,7 @@ proptest! {
     fn nothing_ends_before_all_is_quiet(record in any_record(), snapshot in any_snapshot()) {
         let before = &record.state;
         let (next, rows, verb) = decide(&record, &snapshot);
-        if before.is_tearing_down() && !before.is_quiet(NOW) {
+        if before.is_tearing_down() && !before.is_grace_over(NOW) {
             let kept = !matches!(verb, Some(Verb::DeleteAnchor { .. }));
             prop_assert!(kept && next.phase == before.phase, "{verb:?}");
             let ended = |it: &&Row| it.state == NameState::Gone && it.uid.is_none();
@@ -189,7 +189,7 @@ proptest! {
         let promised = ProviderConfig {
             phase: next.phase,
             generation: if begun { before.generation.next() } else { before.generation },
-            quiet_until: before.quiet_until.filter(|_| !begun),
+            grace_until: before.grace_until.filter(|_| !begun),
             ..before.clone()
         };
         prop_assert_eq!(&next, &promised, "nothing else moves");

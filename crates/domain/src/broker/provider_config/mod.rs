@@ -68,7 +68,7 @@ pub struct ProviderConfig {
     /// The generation.
     pub generation: Generation,
     /// Until when a request from before the last user left may arrive.
-    pub quiet_until: Option<Timestamp>,
+    pub grace_until: Option<Timestamp>,
 }
 
 impl ProviderConfig {
@@ -137,7 +137,7 @@ impl ProviderConfig {
     pub fn parted(&self, outstanding: &Outstanding, now: Timestamp) -> Self {
         let mut next = Self { users: self.users.saturating_sub(1), ..self.clone() };
         if self.users == 1 && !self.is_tearing_down() {
-            next.quiet_until = self.quiet_until.max(outstanding.quiet_until(now));
+            next.grace_until = self.grace_until.max(outstanding.grace_until(now));
         }
         next
     }
@@ -151,14 +151,14 @@ impl ProviderConfig {
     /// The row as its next worker takes it: a worker that has released its lease cleanly since
     /// the last user left is not waited for any more.
     #[must_use]
-    pub fn quieted(&self, outstanding: &Outstanding, now: Timestamp) -> Self {
-        let quiet_until = self.quiet_until.min(outstanding.quiet_until(now));
-        Self { quiet_until, ..self.clone() }
+    pub fn with_grace(&self, outstanding: &Outstanding, now: Timestamp) -> Self {
+        let grace_until = self.grace_until.min(outstanding.grace_until(now));
+        Self { grace_until, ..self.clone() }
     }
 
     /// Whether absence counts: no request from before the last user left can still arrive.
-    pub fn is_quiet(&self, now: Timestamp) -> bool {
-        self.quiet_until.is_none_or(|until| until <= now)
+    pub fn is_grace_over(&self, now: Timestamp) -> bool {
+        self.grace_until.is_none_or(|until| until <= now)
     }
 
     /// Where the ProviderConfig and its anchor live; empty beside all namespaces.

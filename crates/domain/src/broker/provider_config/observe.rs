@@ -129,7 +129,7 @@ struct Part {
 impl Judge<'_> {
     /// Whether absence of a name that we alone create counts as its end.
     fn settled(&self) -> bool {
-        let quiet = self.config.is_quiet(self.snapshot.at);
+        let quiet = self.config.is_grace_over(self.snapshot.at);
         self.config.is_tearing_down() && quiet && !self.witness.held
     }
 

@@ -96,7 +96,7 @@ fn leave(row: RowFacts, seen: Facts) -> Verdict {
         Object::Deleting => return hold(Reason::WaitingForDeletion),
         Object::Absent | Object::Foreign => {}
     }
-    if row.closing == Finalization::Quiet {
+    if row.finalization == Finalization::InFlight {
         return Verdict::wait(row.phase, Requeue::InFlightGrace, Reason::InFlightGrace);
     }
     match seen.anchor {
@@ -107,8 +107,8 @@ fn leave(row: RowFacts, seen: Facts) -> Verdict {
         }
         Anchor::Absent | Anchor::Foreign => {}
     }
-    match (row.closing, row.users) {
-        (Finalization::Quiet | Finalization::Open, _) => hold(Reason::NamesNotYetGone),
+    match (row.finalization, row.users) {
+        (Finalization::InFlight | Finalization::Open, _) => hold(Reason::NamesNotYetGone),
         (Finalization::Settled, Users::None) => {
             Verdict::wait(Phase::Gone, Requeue::OnChange, Reason::Gone)
         }

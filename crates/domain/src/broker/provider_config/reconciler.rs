@@ -85,7 +85,7 @@ impl Reconciler for ProviderConfigReconciler {
             None => vec![],
             Some(RecordChange::NextGeneration) => {
                 next.generation = config.generation.next();
-                next.quiet_until = None;
+                next.grace_until = None;
                 next.intended("usher", now)
             }
         };
@@ -113,7 +113,7 @@ impl Reconciler for ProviderConfigReconciler {
     }
 
     fn timers(&self, next: &ProviderConfig, _: &Observed) -> Timers {
-        Timers { interval: self.interval, in_flight_until: next.quiet_until, ..Timers::default() }
+        Timers { interval: self.interval, in_flight_until: next.grace_until, ..Timers::default() }
     }
 }
 
@@ -121,8 +121,8 @@ fn facts(config: &ProviderConfig, name_ledger: &NameLedger, now: Timestamp) -> R
     RowFacts {
         phase: config.phase,
         users: if config.users == 0 { Users::None } else { Users::Some },
-        closing: if !config.is_quiet(now) {
-            Finalization::Quiet
+        finalization: if !config.is_grace_over(now) {
+            Finalization::InFlight
         } else if name_ledger.is_settled() {
             Finalization::Settled
         } else {

@@ -106,7 +106,7 @@ impl Reconciler for Broker {
         Timers {
             interval: self.interval,
             deadline: self.deadline(next),
-            in_flight_until: next.fields().quiet_until,
+            in_flight_until: next.fields().grace_until,
             ..Timers::default()
         }
     }

@@ -71,7 +71,7 @@ fn every_rest_has_its_wake() {
         (
             recorded(|it| {
                 asked(it);
-                it.quiet_until = Some(quiet);
+                it.grace_until = Some(quiet);
             }),
             NOTHING,
             Wake::At(quiet),

@@ -57,7 +57,7 @@ pub fn accept(
         spent: None,
         deletion_seen_at: None,
         asked_at: None,
-        quiet_until: ours.then(|| now.after(context.heard_for)),
+        grace_until: ours.then(|| now.after(context.heard_for)),
         watch_until: None,
         outcome: None,
         orphan: None,

@@ -17,7 +17,7 @@ fn an_object_without_our_finalizer_is_witnessed_from_the_start() {
     let free = Object { finalizers: vec!["other/finalizer".to_owned()], ..object() };
     let Accepted { resource, event } = accept(key(), &free, &context(), START).unwrap();
     assert_eq!(event, Event::Accepted);
-    assert!(resource.is_witnessed() && resource.is_quiet(START));
+    assert!(resource.is_witnessed() && resource.is_grace_over(START));
     assert_eq!(resource.phase(), Phase::Pending);
 }
 
@@ -27,8 +27,8 @@ fn an_object_with_our_finalizer_was_ours_before() {
     let Accepted { resource, .. } = accept(key(), &object(), &context(), START).unwrap();
     assert!(!resource.is_witnessed());
     let later = START.after(Duration::from_secs(40));
-    assert!(!resource.is_quiet(START), "a driver of the lost ledger may be heard");
-    assert!(resource.is_quiet(later));
+    assert!(!resource.is_grace_over(START), "a driver of the lost ledger may be heard");
+    assert!(resource.is_grace_over(later));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use usher_kernel::{Generation, Name, NameLedger, NameState, Row, Timestamp, Uid};
 
-use super::facts::{Asked, Ended as EndedFact, Identity, Quiet, RowFacts};
+use super::facts::{Asked, Ended as EndedFact, GraceOver, Identity, RowFacts};
 use super::identity::Identified;
 use super::mark::{Binding, Mark, RequestId};
 use super::orphan::OrphanRecord;
@@ -47,7 +47,7 @@ pub struct Fields {
     /// When it was recorded that the cloud object is asked to go.
     pub asked_at: Option<Timestamp>,
     /// Until when absence does not count, because a late request may still arrive.
-    pub quiet_until: Option<Timestamp>,
+    pub grace_until: Option<Timestamp>,
     /// Until when it is watched for what a late request creates.
     pub watch_until: Option<Timestamp>,
     /// How it ended.
@@ -162,8 +162,8 @@ impl Resource {
     }
 
     /// Whether absence counts: no earlier request can still arrive.
-    pub fn is_quiet(&self, now: Timestamp) -> bool {
-        self.fields.quiet_until.is_none_or(|until| until <= now)
+    pub fn is_grace_over(&self, now: Timestamp) -> bool {
+        self.fields.grace_until.is_none_or(|until| until <= now)
     }
 
     /// The name of an identity in the ledger, in the current generation.
@@ -221,14 +221,16 @@ impl Resource {
             Some(NameState::Foreign) => Identity::Foreign,
             Some(NameState::Abandoned) => Identity::Abandoned,
         };
-        let is_quiet = match phase {
+        let is_grace_over = match phase {
             Phase::Deleted => watch_until.is_none_or(|until| until <= now),
-            Phase::Pending | Phase::Creating | Phase::Ready | Phase::Deleting => self.is_quiet(now),
+            Phase::Pending | Phase::Creating | Phase::Ready | Phase::Deleting => {
+                self.is_grace_over(now)
+            }
         };
         RowFacts {
             phase: *phase,
             identity,
-            quiet: if is_quiet { Quiet::Yes } else { Quiet::No },
+            grace_over: if is_grace_over { GraceOver::Yes } else { GraceOver::No },
             asked: if asked_at.is_some() { Asked::Yes } else { Asked::No },
             ended: if self.is_ended() { EndedFact::Yes } else { EndedFact::No },
         }
@@ -264,7 +266,7 @@ impl Resource {
         }
         if verdict.phase == Phase::Deleting && next.fields.deletion_seen_at.is_none() {
             next.fields.deletion_seen_at = Some(now);
-            next.fields.quiet_until = self.fields.quiet_until.max(turned.quiet_until);
+            next.fields.grace_until = self.fields.grace_until.max(turned.grace_until);
         }
         if let Some(ended) = turned.ended {
             next.fields.outcome = Some(ended.outcome());
@@ -306,7 +308,7 @@ pub(super) struct Turned {
     /// The newest operation.
     pub(super) operation: Option<String>,
     /// Until when absence does not count.
-    pub(super) quiet_until: Option<Timestamp>,
+    pub(super) grace_until: Option<Timestamp>,
     /// Until when it is watched after its end.
     pub(super) watch_until: Option<Timestamp>,
     /// The end.

@@ -134,19 +134,23 @@ fn every_standing_has_its_fact() {
 }
 
 #[test]
-fn quiet_is_the_end_of_the_quiet_time_and_after_the_end_that_of_the_watch() {
-    let quiet = |it: &Resource, now| it.facts(&NameLedger::default(), Fact::None, now).quiet;
-    let it = leaving(|it| it.quiet_until = Some(NOW));
+fn quiet_is_the_end_of_the_in_flight_grace_and_after_the_end_that_of_the_watch() {
+    let grace_over =
+        |it: &Resource, now| it.facts(&NameLedger::default(), Fact::None, now).grace_over;
+    let it = leaving(|it| it.grace_until = Some(NOW));
     let before = Timestamp::from_micros(NOW.as_micros() - 1);
-    assert_eq!((quiet(&it, before), quiet(&it, NOW)), (Quiet::No, Quiet::Yes));
+    assert_eq!((grace_over(&it, before), grace_over(&it, NOW)), (GraceOver::No, GraceOver::Yes));
     let ended = leaving(|it| {
         it.phase = Phase::Deleted;
         it.outcome = Some(Outcome::Deleted);
-        it.quiet_until = Some(NOW.after(Duration::from_secs(9)));
+        it.grace_until = Some(NOW.after(Duration::from_secs(9)));
         it.watch_until = Some(NOW);
     });
-    assert_eq!((quiet(&ended, before), quiet(&ended, NOW)), (Quiet::No, Quiet::Yes));
-    assert_eq!(quiet(&leaving(|_| ()), before), Quiet::Yes);
+    assert_eq!(
+        (grace_over(&ended, before), grace_over(&ended, NOW)),
+        (GraceOver::No, GraceOver::Yes)
+    );
+    assert_eq!(grace_over(&leaving(|_| ()), before), GraceOver::Yes);
 }
 
 #[test]
@@ -186,14 +190,14 @@ fn an_operation_is_kept_until_the_next_request() {
 }
 
 #[test]
-fn deletion_is_seen_once_and_its_quiet_time_is_never_shortened() {
+fn deletion_is_seen_once_and_its_in_flight_grace_is_never_shortened() {
     let later = NOW.after(Duration::from_secs(1));
-    let turned = |quiet_until| Turned { quiet_until, ..Turned::default() };
+    let turned = |grace_until| Turned { grace_until, ..Turned::default() };
     let deleting = verdict(Phase::Deleting, None);
-    let it = resource(|it| it.quiet_until = Some(later));
+    let it = resource(|it| it.grace_until = Some(later));
     let seen = it.turned(deleting, turned(Some(NOW)), NOW);
     assert_eq!(seen.fields().deletion_seen_at, Some(NOW));
-    assert_eq!(seen.fields().quiet_until, Some(later));
+    assert_eq!(seen.fields().grace_until, Some(later));
     let again = seen.turned(deleting, turned(Some(later.after(Duration::from_secs(9)))), later);
     assert_eq!(again, seen, "nothing moved, not even the time");
 }

@@ -301,7 +301,7 @@ impl Judge<'_> {
     /// Whether absence of a name that was only intended counts as its end.
     fn is_settled(&self, operation: Operation) -> bool {
         self.resource.is_leaving()
-            && self.resource.is_quiet(self.snapshot.at)
+            && self.resource.is_grace_over(self.snapshot.at)
             && !self.snapshot.guard_tripped
             && matches!(operation, Operation::None | Operation::Failed)
     }

@@ -135,7 +135,7 @@ fn absence_ends_an_intended_name_only_when_nothing_of_ours_is_on_its_way() {
     };
     let loud = leaving(|it| {
         it.identity = Some(identified("a"));
-        it.quiet_until = Some(NOW.after(Duration::from_secs(1)));
+        it.grace_until = Some(NOW.after(Duration::from_secs(1)));
     });
     let silent = Snapshot { operations: Err(ReadError::Unavailable), ..snapshot() };
     let cases = [

@@ -91,7 +91,7 @@ impl Reconciler for Direct {
             slow: self.slow,
             retry_after: seen.retry_after,
             deadline: None,
-            in_flight_until: next.fields().quiet_until,
+            in_flight_until: next.fields().grace_until,
             watch_until: next.fields().watch_until,
         }
     }
@@ -118,7 +118,7 @@ impl Direct {
         Turned {
             intended: seen.spec.clone(),
             operation: seen.operation.clone(),
-            quiet_until: bounded.filter(|until| now < *until),
+            grace_until: bounded.filter(|until| now < *until),
             watch_until: watched.then(|| now.after(self.keep)),
             ended,
             orphan,

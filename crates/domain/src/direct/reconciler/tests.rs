@@ -134,17 +134,17 @@ fn a_stripped_finalizer_leaves_an_orphan_record_and_touches_nothing() {
 
 // Requirement: I-9
 #[test]
-fn the_quiet_time_counts_from_the_last_lease_that_was_not_given_back() {
+fn the_in_flight_grace_counts_from_the_last_lease_that_was_not_given_back() {
     let tell = |heard_until| {
         let snapshot = Snapshot { heard_until, ..going_snapshot() };
-        decide(&record(known(), [intended(name())]), &snapshot).next.fields().quiet_until
+        decide(&record(known(), [intended(name())]), &snapshot).next.fields().grace_until
     };
     assert_eq!(tell(None), None);
     assert_eq!(tell(Some(NOW)), Some(NOW.after(LIFE.request_bound)));
     assert_eq!(tell(Some(START)), None, "long past");
     let loud = leaving(|it| {
         it.identity = Some(identified("a"));
-        it.quiet_until = Some(NOW.after(Duration::from_secs(3)));
+        it.grace_until = Some(NOW.after(Duration::from_secs(3)));
     });
     let decision = decide(&record(loud, [intended(name())]), &going_snapshot());
     assert_eq!(decision.wake, Wake::At(NOW.after(Duration::from_secs(3))));

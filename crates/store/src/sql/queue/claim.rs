@@ -101,11 +101,11 @@ fn leased(
     let others = Outstanding { heard_until, request_bound };
     let record = match (item, held) {
         (WorkItem::Resource(_), Held::Resource(record)) => {
-            let state = record.state.quieted(&others, now);
+            let state = record.state.with_grace(&others, now);
             Held::Resource(Box::new(Record { state, ..*record }))
         }
         (WorkItem::ProviderConfig(_), Held::ProviderConfig(record)) => {
-            let state = record.state.quieted(&others, now);
+            let state = record.state.with_grace(&others, now);
             Held::ProviderConfig(Record { state, ..record })
         }
         (

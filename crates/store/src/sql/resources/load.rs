@@ -35,7 +35,7 @@ macro_rules! record_columns {
             " AS book, r.id, r.name, r.tenancy, r.project, r.blueprint_version, r.credential,
             r.provider_config, r.installation, r.world, r.namespace, r.composite, r.xr_name, r.role,
             r.strategy, r.parameters, r.api_url, r.agent_image, r.key_id, r.phase, r.generation,
-            r.generation_state, r.deletion_requested_at, r.quiet_until, r.substrate_ready_at, r.outcome,
+            r.generation_state, r.deletion_requested_at, r.grace_until, r.substrate_ready_at, r.outcome,
             r.created_at, r.updated_at, r.phase_since"
         )
     };
@@ -114,7 +114,7 @@ pub(super) struct ResourceRow {
     generation: i64,
     generation_state: String,
     deletion_requested_at: Option<Time>,
-    quiet_until: Option<Time>,
+    grace_until: Option<Time>,
     substrate_ready_at: Option<Time>,
     outcome: Option<String>,
     created_at: Time,
@@ -129,7 +129,7 @@ pub(crate) async fn update(conn: &mut Conn, changed: &[&Fields]) -> Result<(), E
     }
     let mut sql = QueryBuilder::<Db>::new(
         "UPDATE resources SET phase = v.column2, generation = v.column3, generation_state = v.column4,
-            deletion_requested_at = v.column5, quiet_until = v.column6,
+            deletion_requested_at = v.column5, grace_until = v.column6,
             substrate_ready_at = v.column7, outcome = v.column8, updated_at = v.column9,
             phase_since = v.column10 FROM (",
     );
@@ -140,7 +140,7 @@ pub(crate) async fn update(conn: &mut Conn, changed: &[&Fields]) -> Result<(), E
             .push_bind(i64::from(next.generation.0))
             .push_bind(next.generation_state.as_str())
             .push_bind(Time::some(next.deletion_requested_at))
-            .push_bind(Time::some(next.quiet_until))
+            .push_bind(Time::some(next.grace_until))
             .push_bind(Time::some(next.substrate_ready_at))
             .push_bind(next.outcome.map(Outcome::as_str))
             .push_bind(Time(next.updated_at))
@@ -195,7 +195,7 @@ impl ResourceRow {
             generation: generation(row, self.generation)?,
             generation_state: word(row, "generation_state", &self.generation_state)?,
             deletion_requested_at: at(self.deletion_requested_at),
-            quiet_until: at(self.quiet_until),
+            grace_until: at(self.grace_until),
             substrate_ready_at: at(self.substrate_ready_at),
             outcome: self.outcome.map(|it| word(row, "outcome", &it)).transpose()?,
             created_at: self.created_at.0,

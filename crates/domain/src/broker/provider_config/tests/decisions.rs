@@ -134,15 +134,15 @@ fn a_verb_whose_object_is_not_recorded_as_ours_is_not_done() {
 // Requirement: P-11
 #[test]
 fn the_anchor_waits_for_the_in_flight_grace() {
-    let loud = ProviderConfig { quiet_until: Some(quiet_end()), ..out(G1) };
+    let loud = ProviderConfig { grace_until: Some(grace_end()), ..out(G1) };
     let rows = [seen(loud.anchor_name(G1), "a"), seen(loud.config_name(G1), "c")];
     let absent = observed(Facts { anchor: Anchor::Ours, ..NOTHING });
-    let expected = (loud.clone(), vec![], None, Wake::At(quiet_end()), Reason::InFlightGrace);
+    let expected = (loud.clone(), vec![], None, Wake::At(grace_end()), Reason::InFlightGrace);
     assert_eq!(decide(&loud, &rows, &absent), expected);
     let up = Observed { standing: vec![(loud.config_name(G1), "r1".to_owned())], ..observed(UP) };
     let delete = decide(&loud, &rows, &up).2;
     assert!(matches!(delete, Some(Verb::Delete { .. })), "objects may go all the while");
-    let quiet = ProviderConfig { quiet_until: Some(NOW), ..loud };
+    let quiet = ProviderConfig { grace_until: Some(NOW), ..loud };
     let verb = decide(&quiet, &rows, &absent).2;
     assert!(matches!(verb, Some(Verb::DeleteAnchor { .. })), "{verb:?}");
 }
@@ -176,7 +176,7 @@ fn it_is_gone_when_every_row_is_settled_and_a_new_user_starts_a_new_generation()
     let next = config(|it| it.generation = G2);
     let rows = next.intended("usher", NOW);
     let expected = (next, rows, None, Wake::Now, Reason::GenerationReplaced);
-    let joined = ProviderConfig { quiet_until: Some(NOW), ..it.joined() };
+    let joined = ProviderConfig { grace_until: Some(NOW), ..it.joined() };
     assert_eq!(decide(&joined, &settled, &observed(NOTHING)), expected);
 }
 

@@ -19,7 +19,7 @@ pub(super) fn config(bend: impl FnOnce(&mut ProviderConfig)) -> ProviderConfig {
         users: 1,
         phase: Phase::Pending,
         generation: G1,
-        quiet_until: None,
+        grace_until: None,
     };
     bend(&mut config);
     config

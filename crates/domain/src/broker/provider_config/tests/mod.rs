@@ -113,7 +113,7 @@ fn outstanding() -> Outstanding {
     Outstanding { heard_until: Some(NOW), request_bound: Duration::from_secs(10) }
 }
 
-fn quiet_end() -> Timestamp {
+fn grace_end() -> Timestamp {
     NOW.after(Duration::from_secs(10))
 }
 
@@ -142,27 +142,27 @@ fn only_the_first_user_that_comes_and_the_last_that_leaves_are_news() {
 
 // Requirement: P-11
 #[test]
-fn the_quiet_time_begins_when_the_last_user_leaves() {
-    let with = |users, quiet_until| {
+fn the_in_flight_grace_begins_when_the_last_user_leaves() {
+    let with = |users, grace_until| {
         config(|it| {
             it.users = users;
-            it.quiet_until = quiet_until;
+            it.grace_until = grace_until;
         })
     };
-    let later = Some(quiet_end().after(Duration::from_secs(1)));
+    let later = Some(grace_end().after(Duration::from_secs(1)));
     let parted = |it: &ProviderConfig| it.parted(&outstanding(), NOW);
     assert_eq!(parted(&with(2, None)), with(1, None), "another resource uses it");
-    assert_eq!(parted(&with(1, None)), with(0, Some(quiet_end())));
+    assert_eq!(parted(&with(1, None)), with(0, Some(grace_end())));
     assert_eq!(parted(&with(1, later)), with(0, later), "never shortened");
     assert_eq!(parted(&with(0, None)), with(0, None), "the grace began earlier");
     let nobody = Outstanding { heard_until: None, ..outstanding() };
     assert_eq!(with(1, None).parted(&nobody, NOW), with(0, None), "no lease is held");
     let leaving = out(G1).joined();
     assert_eq!(parted(&leaving), out(G1), "in teardown no worker creates anything");
-    assert_eq!(with(0, later).quieted(&outstanding(), NOW), with(0, Some(quiet_end())));
-    assert_eq!(with(0, later).quieted(&nobody, NOW), with(0, None), "the lease was released");
-    let it = with(0, Some(quiet_end()));
-    assert_eq!([NOW, quiet_end()].map(|now| it.is_quiet(now)), [false, true]);
+    assert_eq!(with(0, later).with_grace(&outstanding(), NOW), with(0, Some(grace_end())));
+    assert_eq!(with(0, later).with_grace(&nobody, NOW), with(0, None), "the lease was released");
+    let it = with(0, Some(grace_end()));
+    assert_eq!([NOW, grace_end()].map(|now| it.is_grace_over(now)), [false, true]);
 }
 
 // Requirement: P-6
@@ -178,7 +178,7 @@ fn only_ready_may_be_referred_to_and_leaving_is_leaving() {
 
 #[test]
 fn a_clear_look_at_nothing_says_so() {
-    let loud = ProviderConfig { quiet_until: Some(quiet_end()), ..out(G1) };
+    let loud = ProviderConfig { grace_until: Some(grace_end()), ..out(G1) };
     for (it, settled) in [(config(|_| ()), false), (loud, false), (out(G1), true)] {
         let sighting = |name| Sighting {
             name,
