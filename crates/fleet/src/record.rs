@@ -111,7 +111,7 @@ impl Mark {
 
 /// Whether any record of this machine is worth a step, also one without news.
 pub fn is_open(machine: &Machine) -> bool {
-    machine.fields().order != CommandState::None || machine.fields().disputed.is_some()
+    machine.fields().command != CommandState::None || machine.fields().disputed.is_some()
 }
 
 #[cfg(test)]

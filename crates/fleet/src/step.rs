@@ -82,14 +82,14 @@ impl Step {
         let late = self.epoch.now().after(self.epoch.config.request_bound);
         let mut memory = self.epoch.memory();
         let next = after.as_ref().map(Machine::fields);
-        let recorded = next.filter(|it| it.order == CommandState::Recorded).map(|it| it.token);
+        let recorded = next.filter(|it| it.command == CommandState::Recorded).map(|it| it.token);
         if let Some(fresh) = fresh.filter(|it| recorded != Some(*it)) {
             memory.settle(fresh);
         }
         let Some(before) = before else { return };
-        let (order, token) = (before.state.fields().order, before.state.fields().token);
+        let (command, token) = (before.state.fields().command, before.state.fields().token);
         let is_over = after.is_some() && recorded != Some(token);
-        match (order, sent) {
+        match (command, sent) {
             (CommandState::Recorded, Some(Sent::Answered)) => memory.settle(token),
             (CommandState::Recorded, Some(Sent::Unanswered)) => {
                 memory.settle_at(token, self.slot, late)

@@ -338,7 +338,7 @@ impl Tally {
         }
         self.crossings.get_or_create(&[("phase", after.phase().as_str())]).inc();
         if reason == Reason::CommandCompleted {
-            let took = after.fields().phase_since.since(before.fields().ordered_at);
+            let took = after.fields().phase_since.since(before.fields().commanded_at);
             self.completed(before.phase(), took);
         }
     }

@@ -315,7 +315,7 @@ fn machine(view: &MachineView) -> wire::Machine {
         holder: fields.holder.map(|it| it.to_string()),
         disputed_cluster: fields.disputed.as_ref().map(|it| it.cluster.to_string()),
         host: row.state().host().map(|it| it.reference.clone()),
-        order: fields.order.to_string(),
+        order: fields.command.to_string(),
         error,
         instance_type: offer.map(|it| it.instance_type.clone()),
         zone: offer.map(|it| it.zone.clone()),

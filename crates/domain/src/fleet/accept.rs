@@ -145,8 +145,8 @@ pub fn adopt(
         state,
         wanted: Wanted::of(target),
         token: Token::default(),
-        order: CommandState::None,
-        ordered_at: Timestamp::ZERO,
+        command: CommandState::None,
+        commanded_at: Timestamp::ZERO,
         disputed: None,
         phase_since: now,
     })?;
@@ -347,7 +347,7 @@ mod tests {
             let Adopted { machine, row } = adopt(&report, "p", &shard(), NOW).unwrap();
             assert_eq!((machine.phase(), &machine.wanted().target), (phase, &target));
             assert_eq!((row.name, row.evidence.at), (machine.name(), NOW));
-            assert!(machine.fields().order == CommandState::None && NOW > START);
+            assert!(machine.fields().command == CommandState::None && NOW > START);
             let host = machine.state().host();
             assert!(host.is_none_or(|it| *it == a_host()), "{phase}");
         }

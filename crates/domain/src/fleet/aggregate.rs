@@ -42,9 +42,9 @@ pub struct Fields {
     /// before is old.
     pub token: Token,
     /// How far the order with that token is.
-    pub order: CommandState,
+    pub command: CommandState,
     /// When the last order was recorded.
-    pub ordered_at: Timestamp,
+    pub commanded_at: Timestamp,
     /// What the provider names instead of our binding.
     pub disputed: Option<Dispute>,
     /// When it came into its phase.
@@ -389,7 +389,7 @@ impl Machine {
                 Target::Unbound => Want::Unbound,
                 Target::Release => Want::Release,
             },
-            order: self.fields.order,
+            command: self.fields.command,
             pace: if self.is_overdue(deadlines, now) { Pace::Overdue } else { Pace::InTime },
             hold,
         }
@@ -410,7 +410,7 @@ impl Machine {
             Phase::Failed => deadlines.failed,
             Phase::Speculative | Phase::Idle | Phase::Configured | Phase::Gone => Duration::MAX,
         };
-        self.fields.phase_since.max(self.fields.ordered_at).after(patience)
+        self.fields.phase_since.max(self.fields.commanded_at).after(patience)
     }
 
     /// The row with another aim. A machine that is bound to the wanted cluster serves the wanted
@@ -450,14 +450,14 @@ impl Machine {
 
 fn first_offence(fields: &Fields) -> Option<&'static str> {
     let phase = fields.state.phase();
-    let ordered = fields.order != CommandState::None;
+    let ordered = fields.command != CommandState::None;
     let silent = matches!(&fields.state, State::Failed { error, .. } if error.is_empty());
     let rules = [
         (fields.provider.trim().is_empty(), "provider"),
         (fields.holder.is_some_and(ResourceId::is_zero), "holder"),
         (fields.offer.known().is_some_and(|it| it.instance_type.is_empty()), "instance_type"),
         (fields.phase_since == Timestamp::ZERO, "phase_since"),
-        (ordered && !phase.is_passing() && phase != Phase::Failed, "order"),
+        (ordered && !phase.is_passing() && phase != Phase::Failed, "command"),
         (ordered && fields.token == Token::default(), "token"),
         (silent, "error"),
     ];
@@ -481,10 +481,10 @@ mod tests {
                 it.offer = Offering::Read(Offer { instance_type: String::new(), ..offer });
             }),
             ("phase_since", |it| it.phase_since = Timestamp::ZERO),
-            ("order", |it| it.order = CommandState::Recorded),
+            ("command", |it| it.command = CommandState::Recorded),
             ("token", |it| {
                 it.state = State::Creating;
-                it.order = CommandState::Sent;
+                it.command = CommandState::Sent;
                 it.token = Token::default();
             }),
             ("error", |it| {
@@ -521,7 +521,7 @@ mod tests {
         assert_eq!(it.facts(&deadlines, late).pace, Pace::InTime);
         let later = late.after(Duration::from_millis(1));
         assert_eq!(it.facts(&deadlines, later).pace, Pace::Overdue);
-        let again = it.changed(|it| it.ordered_at = late);
+        let again = it.changed(|it| it.commanded_at = late);
         assert_eq!(again.facts(&deadlines, later).pace, Pace::InTime);
         let idle = machine(|_| ());
         assert_eq!(idle.facts(&deadlines, Timestamp::from_micros(i64::MAX)).pace, Pace::InTime);

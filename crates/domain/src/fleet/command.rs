@@ -91,7 +91,7 @@ pub fn settle(
     let next = machine.aimed(wanted).changed(|it| {
         it.holder = holder;
         it.state = State::Configured { host, binding };
-        it.order = CommandState::None;
+        it.command = CommandState::None;
         it.disputed = None;
         it.phase_since = now.max(it.phase_since);
     });

@@ -176,7 +176,7 @@ impl Shard {
 
     fn commit(&mut self, snapshot: &Snapshot, decision: Decision<MachineReconciler>) {
         let fields = decision.next.fields();
-        if fields.token != snapshot.fresh || fields.order != CommandState::Recorded {
+        if fields.token != snapshot.fresh || fields.command != CommandState::Recorded {
             self.issuer.settle(snapshot.fresh);
         }
         self.events.extend(decision.event);
@@ -197,7 +197,7 @@ impl Shard {
     /// Steps until the row stands in this phase.
     fn reach(&mut self, phase: Phase) -> bool {
         for _ in 0..12 {
-            if self.row.phase() == phase && self.row.fields().order == CommandState::None {
+            if self.row.phase() == phase && self.row.fields().command == CommandState::None {
                 return true;
             }
             self.step();

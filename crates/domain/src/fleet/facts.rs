@@ -14,7 +14,7 @@ pub struct RowFacts {
     /// What shall become of it.
     pub want: Want,
     /// How far the last order is.
-    pub order: CommandState,
+    pub command: CommandState,
     /// Whether the phase has lasted too long.
     pub pace: Pace,
     /// Who lays claim to it.
@@ -48,7 +48,7 @@ closed_set! {
 
 closed_set! {
     /// How far an order is: recorded with its token first, then sent, then seen to have effect.
-    "order" CommandState {
+    "command" CommandState {
         /// None is open.
         None = "None",
         /// Its token is recorded; it may have been sent by a worker that died.

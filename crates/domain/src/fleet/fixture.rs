@@ -126,8 +126,8 @@ pub(super) fn machine(bend: impl FnOnce(&mut Fields)) -> Machine {
         state: state(Phase::Idle),
         wanted: Wanted::of(Target::Unbound),
         token: LAST,
-        order: CommandState::None,
-        ordered_at: START,
+        command: CommandState::None,
+        commanded_at: START,
         disputed: None,
         phase_since: START,
     };

@@ -25,10 +25,10 @@ fn any_target() -> impl Strategy<Value = Target> {
 fn any_machine() -> impl Strategy<Value = Machine> {
     let asked = prop::option::of(select(vec!["a", "b"]));
     let phase = (select(Phase::ALL.to_vec()), select(vec!["a", "b"]), asked);
-    let order =
+    let command =
         (select(CommandState::ALL.to_vec()), any::<bool>(), prop::option::weighted(0.2, Just("x")));
     let times = select(vec![START, NOW, Timestamp::from_millis(90_000)]);
-    (phase, any_target(), order, times).prop_map(|(phase, target, order, since)| {
+    (phase, any_target(), command, times).prop_map(|(phase, target, command, since)| {
         let (phase, bound, asked) = phase;
         super::fixture::machine(|it| {
             it.state = match state(phase) {
@@ -48,9 +48,9 @@ fn any_machine() -> impl Strategy<Value = Machine> {
             };
             it.wanted = Wanted::of(target);
             let ordered = phase.is_passing() || phase == Phase::Failed;
-            it.order = if ordered { order.0 } else { CommandState::None };
-            it.holder = order.1.then(|| resource(1));
-            it.disputed = order.2.map(dispute);
+            it.command = if ordered { command.0 } else { CommandState::None };
+            it.holder = command.1.then(|| resource(1));
+            it.disputed = command.2.map(dispute);
             it.phase_since = since;
         })
     })
@@ -150,7 +150,7 @@ proptest! {
     fn a_verb_carries_a_token_that_was_recorded_before(it in any_machine(), snapshot in any_snapshot()) {
         if let Some(Effect { machine, token, verb }) = decide(&it, &snapshot).effect {
             prop_assert_eq!(&machine, it.id());
-            prop_assert_eq!((token, it.fields().order), (it.fields().token, CommandState::Recorded));
+            prop_assert_eq!((token, it.fields().command), (it.fields().token, CommandState::Recorded));
             let shown = snapshot.reading.ok().flatten().and_then(Result::ok).map(|it| it.phase());
             if let (Verb::Configure { cluster, .. }, Some(Phase::Idle)) = (verb, shown) {
                 prop_assert_eq!(Some(&cluster), it.wanted().cluster(), "none is bound unwanted");
@@ -176,7 +176,7 @@ proptest! {
     // Requirement: F-8
     #[test]
     fn an_old_look_changes_nothing(it in any_machine(), snapshot in any_snapshot()) {
-        let recorded = it.fields().order == CommandState::Recorded && snapshot.source == Source::Get;
+        let recorded = it.fields().command == CommandState::Recorded && snapshot.source == Source::Get;
         if snapshot.stamp < it.fields().token && !recorded {
             let decision = decide(&it, &snapshot);
             prop_assert_eq!(decision.next, it);

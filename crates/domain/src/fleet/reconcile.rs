@@ -106,7 +106,7 @@ fn stay(row: RowFacts, restriction: Restriction) -> Verdict {
         if restriction == Restriction::Paused {
             return held(row.phase, CommandState::None, Requeue::Poll, Reason::Paused);
         }
-        let change = RecordChange { order: CommandState::Recorded, binding };
+        let change = RecordChange { command: CommandState::Recorded, binding };
         cross(phase, binding, Reason::CommandRecorded).change_record(change)
     };
     match (row.phase, row.want) {
@@ -131,7 +131,7 @@ fn stay(row: RowFacts, restriction: Restriction) -> Verdict {
 
 /// A passing phase: the order is sent, waited for, or given again.
 fn pass(row: RowFacts) -> Verdict {
-    match (row.order, row.pace) {
+    match (row.command, row.pace) {
         (CommandState::Recorded, _) => send(row),
         (CommandState::None, Pace::Overdue) => repeat(row, overdue(row.phase)),
         (CommandState::Sent, _) | (CommandState::None, Pace::InTime) => {
@@ -149,7 +149,7 @@ fn undone(row: RowFacts) -> Verdict {
         Phase::Deleting => row.want == Want::Release,
         Phase::Speculative | Phase::Idle | Phase::Configured | Phase::Failed | Phase::Gone => false,
     };
-    match (wanted, row.order) {
+    match (wanted, row.command) {
         (true, CommandState::Recorded) => send(row),
         (true, CommandState::Sent | CommandState::None) => repeat(row, Reason::CommandRepeated),
         (false, _) => take_back(row.phase),
@@ -213,7 +213,7 @@ const fn footing(phase: Phase) -> u8 {
 fn clean_up(row: RowFacts, restriction: Restriction) -> Verdict {
     let rest = |requeue, reason| held(row.phase, CommandState::None, requeue, reason);
     let is_kept = row.hold == Hold::Held && row.want != Want::Release;
-    match (row.order, row.pace) {
+    match (row.command, row.pace) {
         (CommandState::Recorded, _) => send(row),
         (CommandState::Sent, _) => rest(Requeue::Poll, Reason::Failed),
         (CommandState::None, _) if is_kept => rest(Requeue::OnChange, Reason::FailedAndHeld),

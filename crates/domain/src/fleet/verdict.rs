@@ -14,7 +14,7 @@ pub type Verdict = usher_kernel::Verdict<EffectKind, Phase, RecordChange, EventK
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordChange {
     /// How far the order is from now on.
-    pub order: CommandState,
+    pub command: CommandState,
     /// What becomes of the binding.
     pub binding: BindingChange,
 }
@@ -68,16 +68,16 @@ closed_set! {
 /// Nothing moves but the order.
 pub(super) const fn held(
     phase: Phase,
-    order: CommandState,
+    command: CommandState,
     requeue: Requeue,
     reason: Reason,
 ) -> Verdict {
-    let change = RecordChange { order, binding: BindingChange::Kept };
+    let change = RecordChange { command, binding: BindingChange::Kept };
     Verdict::wait(phase, requeue, reason).change_record(change)
 }
 
 /// A crossing: it is told, and the next step goes on from there.
 pub(super) const fn cross(phase: Phase, binding: BindingChange, reason: Reason) -> Verdict {
-    let change = RecordChange { order: CommandState::None, binding };
+    let change = RecordChange { command: CommandState::None, binding };
     Verdict::emit(EventKind::Moved, phase, reason).change_record(change)
 }

@@ -24,7 +24,7 @@ const START: Cell = Cell {
     row: RowFacts {
         phase: Phase::Idle,
         want: Want::Unbound,
-        order: CommandState::None,
+        command: CommandState::None,
         pace: Pace::InTime,
         hold: Hold::Free,
     },
@@ -36,7 +36,9 @@ pub(crate) fn machine() -> Machine<Cell> {
     Machine::new("machine", START, |cell| judge(*cell))
         .fact(Origin::Row, "phase", words!(Phase), |c, v| c.row.phase = Phase::ALL[v])
         .fact(Origin::Row, "want", words!(Want), |c, v| c.row.want = Want::ALL[v])
-        .fact(Origin::Row, "order", words!(CommandState), |c, v| c.row.order = CommandState::ALL[v])
+        .fact(Origin::Row, "command", words!(CommandState), |c, v| {
+            c.row.command = CommandState::ALL[v]
+        })
         .fact(Origin::Row, "pace", words!(Pace), |c, v| c.row.pace = Pace::ALL[v])
         .fact(Origin::Row, "hold", words!(Hold), |c, v| c.row.hold = Hold::ALL[v])
         .fact(Origin::Seen, "restriction", words!(Restriction), |c, v| {
@@ -46,7 +48,7 @@ pub(crate) fn machine() -> Machine<Cell> {
         .fact(Origin::Seen, "binding", words!(Bound), |c, v| c.seen.binding = Bound::ALL[v])
         .field("effect", words!(EffectKind), Absent::Nothing)
         .following("phase", "phase", words!(Phase), Absent::Refused)
-        .following("order", "order", words!(CommandState), Absent::Refused)
+        .following("command", "command", words!(CommandState), Absent::Refused)
         .field("binding", turns(), Absent::Nothing)
         .field("event", words!(EventKind), Absent::Nothing)
         .field("requeue", words!(Requeue), Absent::Refused)
@@ -65,10 +67,10 @@ fn judge(cell: Cell) -> Judgement {
 
 /// The fields in the order of [`machine`].
 fn outcome(row: RowFacts, verdict: Verdict) -> Outcome {
-    let RecordChange { order, binding } = change(row, verdict);
+    let RecordChange { command, binding } = change(row, verdict);
     let said = Outcome::default()
         .with(1, verdict.phase as usize)
-        .with(2, order as usize)
+        .with(2, command as usize)
         .with(5, verdict.requeue as usize)
         .with(6, verdict.reason as usize);
     let said = verdict.effect.map_or(said, |effect| said.with(0, effect as usize));
@@ -79,7 +81,7 @@ fn outcome(row: RowFacts, verdict: Verdict) -> Outcome {
 
 /// What becomes of order and binding; without a change they stay as they are.
 fn change(row: RowFacts, verdict: Verdict) -> RecordChange {
-    verdict.change.unwrap_or(RecordChange { order: row.order, binding: BindingChange::Kept })
+    verdict.change.unwrap_or(RecordChange { command: row.command, binding: BindingChange::Kept })
 }
 
 const QUIET_EVENT: &str = "a verdict with an event has no effect";
@@ -119,24 +121,24 @@ const LAWS: [&str; 13] = [
 /// The first law that a verdict breaks.
 fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
     let Cell { row, seen } = cell;
-    let RecordChange { order, binding } = change(row, verdict);
+    let RecordChange { command, binding } = change(row, verdict);
     let moves = verdict.phase != row.phase;
     let leaves = row.phase.is_bound() && moves && !verdict.phase.is_bound();
     let silent = matches!(
         seen.report,
         Reported::Unknown | Reported::Stale | Reported::Missing | Reported::Malformed
     ) || seen.restriction == Restriction::Superseded;
-    let changes = moves || verdict.effect.is_some() || order != row.order;
-    let begins = order == CommandState::Recorded && moves;
+    let changes = moves || verdict.effect.is_some() || command != row.command;
+    let begins = command == CommandState::Recorded && moves;
     let told = verdict.event.is_some();
     let disputed = matches!(verdict.event, Some(EventKind::Disputed | EventKind::Settled));
-    let records = row.order != CommandState::Recorded && order == CommandState::Recorded;
+    let records = row.command != CommandState::Recorded && command == CommandState::Recorded;
     let orders = verdict.effect.is_some() || records;
     let ends = verdict.phase == Phase::Gone;
     let holds = [
         !told || verdict.effect.is_none(),
         verdict.effect.is_none()
-            || row.order == CommandState::Recorded && order == CommandState::Sent,
+            || row.command == CommandState::Recorded && command == CommandState::Sent,
         binding != BindingChange::Cleared || moves && !verdict.phase.is_bound(),
         !leaves
             || verdict.phase == Phase::Failed
@@ -179,21 +181,21 @@ pub(crate) fn check() -> Result<String, String> {
 
 /// Each law, and a cell and a verdict that break it and no earlier one.
 fn cases() -> Vec<Case<Cell, Verdict>> {
-    let row = |phase, order| Cell { row: RowFacts { phase, order, ..START.row }, ..START };
+    let row = |phase, command| Cell { row: RowFacts { phase, command, ..START.row }, ..START };
     let with = |cell: Cell, report| Cell { seen: Facts { report, ..cell.seen }, ..cell };
     let draining = row(Phase::Draining, CommandState::Recorded);
     let configured = with(row(Phase::Configured, CommandState::None), Reported::Configured);
-    let with_order = |verdict: Verdict, order| {
-        verdict.change_record(RecordChange { order, binding: BindingChange::Kept })
+    let with_command = |verdict: Verdict, command| {
+        verdict.change_record(RecordChange { command, binding: BindingChange::Kept })
     };
     let drain = Verdict { effect: Some(EffectKind::Drain), ..hold(Phase::Draining) };
-    let sent = with_order(drain, CommandState::Sent);
+    let sent = with_command(drain, CommandState::Sent);
     let moved = |phase| Verdict { event: Some(EventKind::Moved), ..hold(phase) };
-    let clears = RecordChange { order: CommandState::None, binding: BindingChange::Cleared };
+    let clears = RecordChange { command: CommandState::None, binding: BindingChange::Cleared };
     let cleared = |verdict: Verdict| verdict.change_record(clears);
     let ended =
         Verdict { event: Some(EventKind::Gone), requeue: Requeue::Never, ..hold(Phase::Gone) };
-    let begun = with_order(moved(Phase::Draining), CommandState::Recorded);
+    let begun = with_command(moved(Phase::Draining), CommandState::Recorded);
     let paused = Facts { restriction: Restriction::Paused, ..configured.seen };
     let failed = Cell { row: RowFacts { hold: Hold::Held, ..START.row }, ..START };
     let failed = Cell { row: RowFacts { phase: Phase::Failed, ..failed.row }, ..failed };
@@ -201,7 +203,7 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
     vec![
         (QUIET_EVENT, draining, Verdict { event: Some(EventKind::Moved), ..sent }),
         (RECORDED, row(Phase::Draining, CommandState::None), sent),
-        (RECORDED, draining, with_order(sent, CommandState::Recorded)),
+        (RECORDED, draining, with_command(sent, CommandState::Recorded)),
         (CLEARED, with(draining, Reported::Draining), cleared(hold(Phase::Draining))),
         (CLEARED, configured, cleared(moved(Phase::Draining))),
         (KEPT, configured, moved(Phase::Idle)),
@@ -224,7 +226,7 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
         (SILENT, with(START, Reported::Unknown), moved(Phase::Failed)),
         (DISPUTED, configured, Verdict { reason: Reason::BindingDisputed, ..begun }),
         (PAUSED, Cell { seen: paused, ..configured }, begun),
-        (HELD, failed, with_order(hold(Phase::Failed), CommandState::Recorded)),
+        (HELD, failed, with_command(hold(Phase::Failed), CommandState::Recorded)),
         (WANTED, wanted, begun),
         (EDGES, START, moved(Phase::Creating)),
         (NEVER, START, Verdict { requeue: Requeue::Never, ..hold(Phase::Idle) }),
@@ -237,6 +239,6 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
 }
 
 fn hold(phase: Phase) -> Verdict {
-    let change = RecordChange { order: CommandState::None, binding: BindingChange::Kept };
+    let change = RecordChange { command: CommandState::None, binding: BindingChange::Kept };
     Verdict::wait(phase, Requeue::Poll, Reason::AsDeclared).change_record(change)
 }

@@ -155,7 +155,7 @@ impl Memory {
         entry.mark = Mark::of_row(machine);
         let left = std::mem::replace(&mut entry.phase, machine.phase());
         entry.is_open = is_open(machine);
-        entry.is_recorded = machine.fields().order == CommandState::Recorded;
+        entry.is_recorded = machine.fields().command == CommandState::Recorded;
         self.count(left, machine.phase());
         self.fleet.apply(slot, (machine.phase() != Phase::Gone).then_some(machine));
         self.is_changed = true;
@@ -224,12 +224,12 @@ impl Memory {
     /// after a read, and a change that the machine overtook since a list began is in no later list.
     pub fn take_message(&mut self, slot: Slot, machine: &Machine) -> Option<Message> {
         let waiting = self.messages.get_mut(&slot.0)?;
-        let (order, token) = (machine.fields().order, machine.fields().token);
+        let (command, token) = (machine.fields().command, machine.fields().token);
         let answer = waiting.iter().position(|it| it.source == Source::Acknowledgement);
         let message = if let Some(place) = answer {
             Some(waiting.remove(place))
         } else {
-            waiting.pop().filter(|it| order != CommandState::Recorded && it.stamp >= token)
+            waiting.pop().filter(|it| command != CommandState::Recorded && it.stamp >= token)
         };
         if waiting.is_empty() {
             self.messages.remove(&slot.0);

@@ -137,7 +137,7 @@ impl Breakage {
     ) {
         let machine = &record.state;
         let (before, after) = (machine.phase(), decision.next.phase());
-        let (was, is) = (machine.fields().order, decision.next.fields().order);
+        let (was, is) = (machine.fields().command, decision.next.fields().command);
         let transitional = before == Phase::Draining && seen.facts.report == Reported::Draining;
         let host = machine.state().host().cloned();
         if let (Self::ClearOnTransitional, true, Some(host)) = (self, transitional, host) {
@@ -204,7 +204,7 @@ fn turn(decision: &mut Decision<MachineReconciler>, machine: &Machine, state: St
     let to = state.phase();
     decision.next = with(machine, |it| {
         it.state = state;
-        it.order = CommandState::None;
+        it.command = CommandState::None;
     });
     decision.effect = None;
     decision.wake = Wake::Now;

@@ -108,7 +108,7 @@ impl State {
             let what = format!("row {index} is idle and keeps its assignment");
             self.wrong(Checker::NothingLeft, what);
         }
-        let begins = next.fields().order == CommandState::Recorded;
+        let begins = next.fields().command == CommandState::Recorded;
         if begins && next.phase().origin() == Some(before.phase()) {
             return;
         }

@@ -57,7 +57,7 @@ impl State {
         for token in due {
             let waits = self.store.rows.iter().any(|row| {
                 let fields = row.record.state.fields();
-                fields.order == CommandState::Recorded && fields.token == token
+                fields.command == CommandState::Recorded && fields.token == token
             });
             if !waits {
                 self.store.shards[shard].issuer.settle(token);
@@ -149,7 +149,8 @@ impl State {
                 && (!it.phase().is_bound() || it.cluster() == bound)
                 && state.fields().offer.after(it.offer().ok()) == state.fields().offer
         });
-        let open = state.fields().order != CommandState::None || state.fields().disputed.is_some();
+        let open =
+            state.fields().command != CommandState::None || state.fields().disputed.is_some();
         if (!same || open) && !self.is_broken(Breakage::DropLists) {
             let message = Message { source: Source::List, stamp, raw: Some(raw.clone()) };
             self.post(row, message);

@@ -122,10 +122,10 @@ impl Lifecycle for BentMachine<'_> {
             }
         }
         let Decision { next, rows, effect, event, wake, reason } = decided;
-        let (token, order) = (next.fields().token, next.fields().order);
+        let (token, command) = (next.fields().token, next.fields().command);
         let mut state = self.0.state.borrow_mut();
         state.last_deed = state.base.tick;
-        if token != seen.fresh || order != CommandState::Recorded {
+        if token != seen.fresh || command != CommandState::Recorded {
             let owner = state.store.owner(self.0.work_item);
             state.store.shards[owner].issuer.settle(seen.fresh);
             state.store.shards[owner].reserved.remove(&seen.fresh);

@@ -45,7 +45,7 @@ impl State {
         if row.messages.is_empty() {
             return None;
         }
-        if machine.fields().order == CommandState::Recorded {
+        if machine.fields().command == CommandState::Recorded {
             row.messages.retain(|it| it.source == Source::Acknowledgement);
         }
         (!row.messages.is_empty()).then(|| row.messages.remove(0))

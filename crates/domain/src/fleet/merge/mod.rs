@@ -32,15 +32,15 @@ pub fn merge(machine: &Machine, seen: &Observed, deadlines: &Deadlines, now: Tim
     if row.phase == Phase::Gone {
         return Merged { next: machine.clone(), verdict };
     }
-    let kept = RecordChange { order: row.order, binding: BindingChange::Kept };
-    let RecordChange { order, binding } = verdict.change.unwrap_or(kept);
+    let kept = RecordChange { command: row.command, binding: BindingChange::Kept };
+    let RecordChange { command, binding } = verdict.change.unwrap_or(kept);
     let Some(state) = moved(machine, (verdict.phase, binding), seen.report.as_ref()) else {
         // No look that was judged by `observe::fold` lacks what its own phase needs.
         let held = Verdict { effect: None, event: None, phase: row.phase, ..verdict };
         return Merged { next: machine.clone(), verdict: held };
     };
-    let records = order == CommandState::Recorded && row.order != CommandState::Recorded;
-    let answered = order == CommandState::None && row.order != CommandState::None;
+    let records = command == CommandState::Recorded && row.command != CommandState::Recorded;
+    let answered = command == CommandState::None && row.command != CommandState::None;
     let disputed = verdict.event == Some(EventKind::Disputed);
     let settled = verdict.event == Some(EventKind::Settled);
     let next = machine.changed(|it| {
@@ -48,13 +48,13 @@ pub fn merge(machine: &Machine, seen: &Observed, deadlines: &Deadlines, now: Tim
             it.phase_since = now.max(it.phase_since);
         }
         it.state = state;
-        it.order = order;
+        it.command = command;
         // A look that began before this one ended is old from now on, as one from before a verb.
         if records || answered || verdict.event.is_some() {
             it.token = seen.fresh.max(it.token.next());
         }
         if records {
-            it.ordered_at = now.max(it.ordered_at);
+            it.commanded_at = now.max(it.commanded_at);
         }
         if disputed || row.hold == Hold::Disputed {
             let named = seen.report.as_ref().and_then(named);
@@ -71,8 +71,8 @@ pub fn merge(machine: &Machine, seen: &Observed, deadlines: &Deadlines, now: Tim
 /// not; its token is older than every look of this one, so it is not sent any more.
 fn known(machine: &Machine, row: RowFacts, seen: &Observed) -> RowFacts {
     let older = machine.fields().token.epoch < seen.fresh.epoch;
-    if older && row.order == CommandState::Recorded {
-        return RowFacts { order: CommandState::Sent, ..row };
+    if older && row.command == CommandState::Recorded {
+        return RowFacts { command: CommandState::Sent, ..row };
     }
     row
 }

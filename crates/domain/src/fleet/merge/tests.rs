@@ -21,7 +21,7 @@ fn after(machine: &Machine, report: Report) -> Merged {
 // Requirement: F-4
 #[test]
 fn a_transitional_acknowledgement_clears_nothing() {
-    let it = wanted(Phase::Draining, Target::Unbound).changed(|it| it.order = CommandState::Sent);
+    let it = wanted(Phase::Draining, Target::Unbound).changed(|it| it.command = CommandState::Sent);
     let ack = Snapshot {
         source: Source::Acknowledgement,
         stamp: LAST,
@@ -29,7 +29,7 @@ fn a_transitional_acknowledgement_clears_nothing() {
     };
     let merged = merged(&it, &ack);
     assert_eq!(merged.next.state(), it.state(), "the binding stays until it has left");
-    assert_eq!(merged.next.fields().order, CommandState::None, "the order was accepted");
+    assert_eq!(merged.next.fields().command, CommandState::None, "the order was accepted");
     assert_eq!(merged.verdict.reason, Reason::WaitingForDrain);
 }
 
@@ -38,7 +38,7 @@ fn a_transitional_acknowledgement_clears_nothing() {
 fn a_drain_ends_in_idle_with_nothing_of_its_binding_left() {
     for source in [Source::Acknowledgement, Source::Get, Source::List] {
         let it =
-            wanted(Phase::Draining, Target::Unbound).changed(|it| it.order = CommandState::Sent);
+            wanted(Phase::Draining, Target::Unbound).changed(|it| it.command = CommandState::Sent);
         let snapshot = Snapshot { source, ..snapshot(Some(report(Phase::Idle))) };
         let merged = merged(&it, &snapshot);
         let idle = State::Idle { host: host(), asked: None };
@@ -61,7 +61,7 @@ fn an_assignment_is_kept_while_the_machine_is_bound() {
 
 #[test]
 fn the_host_ends_with_the_deletion() {
-    let it = wanted(Phase::Deleting, Target::Release).changed(|it| it.order = CommandState::Sent);
+    let it = wanted(Phase::Deleting, Target::Release).changed(|it| it.command = CommandState::Sent);
     assert_eq!(after(&it, report(Phase::Deleting)).next.state().host(), Some(&host()));
     let released = after(&it, report(Phase::Speculative)).next;
     assert_eq!(released.state(), &State::Speculative);
@@ -140,7 +140,7 @@ fn a_slow_list_does_not_take_back_what_was_seen_since_it_began() {
 // Requirement: F-10
 #[test]
 fn a_slow_list_does_not_take_back_an_order_that_was_seen_to_be_accepted() {
-    let it = wanted(Phase::Creating, Target::Unbound).changed(|it| it.order = CommandState::Sent);
+    let it = wanted(Phase::Creating, Target::Unbound).changed(|it| it.command = CommandState::Sent);
     let list = Snapshot { source: Source::List, ..snapshot(Some(report(Phase::Speculative))) };
     let accepted = after(&it, report(Phase::Creating)).next;
     let late = merged(&accepted, &list);
@@ -151,7 +151,7 @@ fn a_slow_list_does_not_take_back_an_order_that_was_seen_to_be_accepted() {
 #[test]
 fn an_order_of_an_older_epoch_is_given_a_new_token_before_it_is_sent() {
     let it = wanted(Phase::Configuring, Target::Bind(binding("a")));
-    let it = it.changed(|it| it.order = CommandState::Recorded);
+    let it = it.changed(|it| it.command = CommandState::Recorded);
     let fresh = crate::fleet::issue::Token { epoch: LAST.epoch + 1, sequence: 1 };
     let snapshot = Snapshot { fresh, stamp: fresh, ..snapshot(Some(report(Phase::Idle))) };
     let again = merged(&it, &snapshot);
@@ -181,7 +181,7 @@ fn a_token_is_newer_than_the_last_one_whatever_the_look_says() {
     let merged = after(&it, report(Phase::Idle));
     assert_eq!(merged.next.fields().token, FRESH);
     assert_eq!(
-        (merged.next.fields().order, merged.next.fields().ordered_at),
+        (merged.next.fields().command, merged.next.fields().commanded_at),
         (CommandState::Recorded, NOW)
     );
     let hostile = Snapshot { fresh: LAST, ..snapshot(Some(report(Phase::Idle))) };

@@ -80,7 +80,7 @@ pub fn fold(machine: &Machine, snapshot: &Snapshot) -> Observed {
 /// what it was before the order is just what is asked.
 fn is_stale(machine: &Machine, snapshot: &Snapshot) -> bool {
     let fields = machine.fields();
-    let recorded = fields.order == CommandState::Recorded && snapshot.source == Source::Get;
+    let recorded = fields.command == CommandState::Recorded && snapshot.source == Source::Get;
     snapshot.stamp < fields.token && !recorded
 }
 

@@ -75,7 +75,7 @@ fn a_look_from_before_the_last_order_says_nothing() {
 fn an_order_that_was_not_sent_makes_no_look_at_its_machine_stale() {
     let recorded = machine(|it| {
         it.state = state(Phase::Draining);
-        it.order = CommandState::Recorded;
+        it.command = CommandState::Recorded;
     });
     let early = Token { sequence: LAST.sequence - 1, ..LAST };
     let get = Snapshot { stamp: early, ..snapshot(Some(report(Phase::Configured))) };

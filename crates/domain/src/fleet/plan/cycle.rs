@@ -90,7 +90,7 @@ impl<'a> Cycle<'a> {
             return coming;
         }
         let mut lots = tie.lots.clone();
-        lots.sort_by(|one, other| self.keep_order(*one, *other));
+        lots.sort_by(|one, other| self.keep_command(*one, *other));
         for lot in lots {
             claim(self, lot, open);
         }
@@ -103,7 +103,7 @@ impl<'a> Cycle<'a> {
         let entry = &fleet.by_cluster[cluster as usize];
         let lots = entry.ties.iter().flat_map(|it| &fleet.ties[*it as usize].lots);
         let mut spare: Vec<u32> = lots.filter(|it| self.left(**it) > 0).copied().collect();
-        spare.sort_by(|one, other| self.keep_order(*one, *other));
+        spare.sort_by(|one, other| self.keep_command(*one, *other));
         let mut open = Vec::new();
         for mut lack in lacks {
             let need = &entry.needs[lack.need as usize];
@@ -207,7 +207,7 @@ impl<'a> Cycle<'a> {
     }
 
     /// Nodes before those on their way, cheap ones first, those that are dear to reclaim first.
-    pub(super) fn keep_order(&self, one: u32, other: u32) -> Ordering {
+    pub(super) fn keep_command(&self, one: u32, other: u32) -> Ordering {
         let order = |lot: u32| {
             let it = &self.fleet.lots[lot as usize];
             let price = self.fleet.shapes[it.shape as usize].price;

@@ -45,7 +45,7 @@ impl Cycle<'_> {
         if report.held_back.is_some() {
             return report;
         }
-        surplus.sort_by(|one, other| self.keep_order(*other, *one));
+        surplus.sort_by(|one, other| self.keep_command(*other, *one));
         let all = nodes.saturating_add(cluster.leaving);
         let cap = config.reclaim_cap(all).saturating_sub(cluster.leaving);
         for lot in surplus {

@@ -43,7 +43,7 @@ fn an_order_is_recorded_with_its_token_before_it_is_sent() {
     let metadata = binding("a").assignment.encode();
     let verb = Verb::Configure { cluster: cluster("a"), metadata };
     assert_eq!(sent.effect, Some(Effect { machine: it.id().clone(), token: FRESH, verb }));
-    assert_eq!((sent.next.fields().order, sent.event), (CommandState::Sent, None));
+    assert_eq!((sent.next.fields().command, sent.event), (CommandState::Sent, None));
 }
 
 #[test]
@@ -57,12 +57,12 @@ fn each_passing_phase_sends_its_verb() {
     ];
     for (phase, target, kind) in cases {
         let it = wanted(phase, target);
-        let it = it.changed(|it| it.order = CommandState::Recorded);
+        let it = it.changed(|it| it.command = CommandState::Recorded);
         let effect = seen(&it, report(phase)).effect.unwrap();
         assert_eq!((effect.kind(), effect.token), (kind, LAST));
     }
     let it = wanted(Phase::Draining, Target::Unbound).changed(|it| {
-        it.order = CommandState::Recorded;
+        it.command = CommandState::Recorded;
         it.wanted.grace = Duration::from_secs(10);
     });
     let effect = seen(&it, report(Phase::Draining)).effect.unwrap();
@@ -132,7 +132,7 @@ fn a_failed_machine_is_cleaned_up_after_its_deadline_unless_it_is_held() {
     let failed = wanted(Phase::Failed, Target::Release);
     let recorded = decide(&failed);
     assert_eq!(
-        (recorded.reason, recorded.next.fields().order),
+        (recorded.reason, recorded.next.fields().command),
         (Reason::CleaningUp, CommandState::Recorded)
     );
     assert_eq!(recorded.next.phase(), Phase::Failed, "it has not moved yet");
@@ -154,10 +154,10 @@ fn a_failed_machine_that_its_holder_is_done_with_is_salvaged_without_a_wait() {
         MachineReconciler::default().decide(&record(held.clone()), &seen, START.after(after))
     };
     let early = at(Duration::ZERO);
-    assert_eq!((early.reason, early.next.fields().order), (Reason::Failed, CommandState::None));
+    assert_eq!((early.reason, early.next.fields().command), (Reason::Failed, CommandState::None));
     let late = at(Duration::from_secs(2));
     assert_eq!(
-        (late.reason, late.next.fields().order),
+        (late.reason, late.next.fields().command),
         (Reason::CleaningUp, CommandState::Recorded)
     );
     let sent = seen(&late.next, report(Phase::Failed));
