@@ -30,8 +30,8 @@ pub trait Reconciler {
     /// The events of the table.
     type EventKind: Copy;
 
-    /// Asks the rules, and writes their verdict into the row. `name_ledger` is the name ledger as this
-    /// snapshot leaves it.
+    /// Asks the rules, and writes their verdict into the row. `name_ledger` is the name ledger as
+    /// this snapshot leaves it.
     fn reconcile(
         &self,
         record: &Record<Self::State>,

@@ -6,9 +6,9 @@
 //! the life must end as wished.
 //!
 //! The harness is here: [`sim_world`] (what a world must say), [`base`] (what every world has),
-//! [`driver_step`] and [`driver`] (drivers and what befalls them), [`work_item`] (one seed), [`run`] (many).
-//! Each world is a folder: [`broker`], [`usage`], [`direct`], [`fleet`]; [`combined`] joins them.
-//! What every adapter must pass stands in [`contract`].
+//! [`driver_step`] and [`driver`] (drivers and what befalls them), [`scenario`] (one seed),
+//! [`run`] (many). Each world is a folder: [`broker`], [`usage`], [`direct`], [`fleet`];
+//! [`combined`] joins them. What every adapter must pass stands in [`contract`].
 //!
 //! **Invariants**
 //! - The drivers run the product's own `kernel::step` and `domain` rules, never a copy.

@@ -284,7 +284,10 @@ fn decide(
 proptest! {
     // Requirement: K-13
     #[test]
-    fn the_same_record_and_look_give_the_same_decision(record in any_record(), snapshot in any_snapshot()) {
+    fn the_same_record_and_snapshot_give_the_same_decision(
+        record in any_record(),
+        snapshot in any_snapshot(),
+    ) {
         prop_assert_eq!(decide(&record, &snapshot), decide(&record, &snapshot));
     }
 
@@ -299,7 +302,10 @@ proptest! {
 
     // Requirement: L-6
     #[test]
-    fn only_what_is_seen_and_ours_is_taken_away(record in any_record(), snapshot in any_snapshot()) {
+    fn only_what_is_seen_and_ours_is_taken_away(
+        record in any_record(),
+        snapshot in any_snapshot(),
+    ) {
         let (_, rows, effect, _) = decide(&record, &snapshot);
         if let Some((name, uid)) = effect.as_ref().and_then(taken) {
             prop_assert!(is_seen(&record, &rows, name, uid), "{effect:?}");
@@ -310,7 +316,10 @@ proptest! {
 
     // Requirement: T-2
     #[test]
-    fn no_substrate_is_deleted_under_a_registered_peer(record in any_record(), snapshot in any_snapshot()) {
+    fn no_substrate_is_deleted_under_a_registered_peer(
+        record in any_record(),
+        snapshot in any_snapshot(),
+    ) {
         let (_, _, effect, _) = decide(&record, &snapshot);
         let standalone = record.state.pinned().role == MeshRole::Standalone;
         let issues = matches!(effect, Some(Effect::IssueToken { .. }));
@@ -324,7 +333,10 @@ proptest! {
 
     // Requirement: K-14, L-11, T-1
     #[test]
-    fn a_decision_keeps_the_promises_of_the_row(record in any_record(), snapshot in any_snapshot()) {
+    fn a_decision_keeps_the_promises_of_the_row(
+        record in any_record(),
+        snapshot in any_snapshot(),
+    ) {
         let before = &record.state;
         let (next, rows, effect, event) = decide(&record, &snapshot);
         prop_assert!(effect.is_none() || event.is_none(), "{effect:?} {event:?}");

@@ -214,7 +214,7 @@ fn decide(record: &Record<Resource>, snapshot: &Snapshot) -> Decision<Direct> {
 
 proptest! {
     #[test]
-    fn the_same_record_and_look_give_the_same_decision(
+    fn the_same_record_and_snapshot_give_the_same_decision(
         record in any_record(),
         snapshot in any_snapshot(),
     ) {
@@ -226,7 +226,10 @@ proptest! {
 
     // Requirement: I-32
     #[test]
-    fn a_decision_keeps_the_promises_of_the_row(record in any_record(), snapshot in any_snapshot()) {
+    fn a_decision_keeps_the_promises_of_the_row(
+        record in any_record(),
+        snapshot in any_snapshot(),
+    ) {
         let Decision { next, effect, event, wake, .. } = decide(&record, &snapshot);
         let (before, after) = (record.state.fields(), next.fields());
         prop_assert!(Resource::hydrate(after.clone()).is_ok(), "{after:?}");
@@ -362,7 +365,10 @@ proptest! {
 
     // Requirement: I-4
     #[test]
-    fn a_copy_touches_nothing_but_its_own_finalizer(record in any_record(), snapshot in any_snapshot()) {
+    fn a_copy_touches_nothing_but_its_own_finalizer(
+        record in any_record(),
+        snapshot in any_snapshot(),
+    ) {
         let stamps = snapshot.object.iter().flatten().flat_map(|it| [&it.stamp, &it.status]);
         let texts: Vec<&String> = stamps.flatten().collect();
         let read = |it: &&String| Recorded::read(it, &binding());

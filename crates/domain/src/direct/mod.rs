@@ -1,9 +1,9 @@
 //! Direct resources: one Kubernetes object, one cloud object, and a deletion that needs no parent.
 //!
 //! Read in this order: [`aggregate`] (the row), [`facts`] (what may be branched on), [`reconcile`]
-//! (what happens next and why), [`snapshot`] and [`observe`] (how answers become facts), [`life`] (the
-//! kernel's view of all that), [`accept`] and [`command`] (what enters and what a person can ask
-//! for). Then what is special here: [`identity`] and [`recorded`] (what is known of the cloud
+//! (what happens next and why), [`snapshot`] and [`observe`] (how answers become facts), [`reconciler`]
+//! (the kernel's view of all that), [`accept`] and [`command`] (what enters and what a person can
+//! ask for). Then what is special here: [`identity`] and [`recorded`] (what is known of the cloud
 //! object, and where it is kept), [`ladder`] (where an identity is found when the record is lost),
 //! [`mod@reference`] (what a spec refers to), [`proof`] and [`orphan`] (what a release rests on),
 //! and for the author of a kind [`model`], [`deleter`] and [`ports`].

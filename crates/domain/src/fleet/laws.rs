@@ -108,7 +108,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn the_same_record_and_look_give_the_same_decision(it in any_machine(), snapshot in any_snapshot()) {
+    fn the_same_record_and_snapshot_give_the_same_decision(
+        it in any_machine(),
+        snapshot in any_snapshot(),
+    ) {
         let (one, other) = (decide(&it, &snapshot), decide(&it, &snapshot));
         prop_assert_eq!((one.next, one.effect, one.event), (other.next, other.effect, other.event));
     }
@@ -129,7 +132,10 @@ proptest! {
 
     // Requirement: F-35
     #[test]
-    fn every_crossing_is_told_once_and_nothing_else_is(it in any_machine(), snapshot in any_snapshot()) {
+    fn every_phase_change_has_one_event_and_nothing_else_has(
+        it in any_machine(),
+        snapshot in any_snapshot(),
+    ) {
         let decision = decide(&it, &snapshot);
         let moved = decision.next.phase() != it.phase();
         let disputed = decision.next.fields().disputed.is_some() != it.fields().disputed.is_some();
@@ -147,10 +153,14 @@ proptest! {
 
     // Requirement: F-7
     #[test]
-    fn a_verb_carries_a_token_that_was_recorded_before(it in any_machine(), snapshot in any_snapshot()) {
+    fn a_verb_carries_a_token_that_was_recorded_before(
+        it in any_machine(),
+        snapshot in any_snapshot(),
+    ) {
         if let Some(Effect { machine, token, verb }) = decide(&it, &snapshot).effect {
             prop_assert_eq!(&machine, it.id());
-            prop_assert_eq!((token, it.fields().command), (it.fields().token, CommandState::Recorded));
+            let recorded = (it.fields().token, CommandState::Recorded);
+            prop_assert_eq!((token, it.fields().command), recorded);
             let shown = snapshot.reading.ok().flatten().and_then(Result::ok).map(|it| it.phase());
             if let (Verb::Configure { cluster, .. }, Some(Phase::Idle)) = (verb, shown) {
                 prop_assert_eq!(Some(&cluster), it.wanted().cluster(), "none is bound unwanted");
@@ -160,7 +170,10 @@ proptest! {
 
     // Requirement: F-4
     #[test]
-    fn a_binding_ends_only_where_the_provider_shows_none(it in any_machine(), snapshot in any_snapshot()) {
+    fn a_binding_ends_only_where_the_provider_shows_none(
+        it in any_machine(),
+        snapshot in any_snapshot(),
+    ) {
         let next = decide(&it, &snapshot).next;
         let lost = it.state().binding().is_some() && next.state().binding().is_none();
         if lost {
@@ -176,7 +189,8 @@ proptest! {
     // Requirement: F-8
     #[test]
     fn an_old_look_changes_nothing(it in any_machine(), snapshot in any_snapshot()) {
-        let recorded = it.fields().command == CommandState::Recorded && snapshot.source == Source::Get;
+        let is_get = snapshot.source == Source::Get;
+        let recorded = it.fields().command == CommandState::Recorded && is_get;
         if snapshot.stamp < it.fields().token && !recorded {
             let decision = decide(&it, &snapshot);
             prop_assert_eq!(decision.next, it);
@@ -189,7 +203,8 @@ proptest! {
     // Requirement: F-36
     #[test]
     fn a_world_that_stands_still_is_soon_known(it in any_machine(), report in any_report()) {
-        let snapshot = Snapshot { stamp: FRESH, fresh: FRESH, ..super::fixture::snapshot(Some(report)) };
+        let reported = super::fixture::snapshot(Some(report));
+        let snapshot = Snapshot { stamp: FRESH, fresh: FRESH, ..reported };
         let mut row = it;
         let mut verbs = 0;
         for _ in 0..12 {

@@ -3,8 +3,8 @@
 //!
 //! Read in this order: [`aggregate`] (the row), [`facts`] (what may be branched on), [`reconcile`]
 //! (what happens next and why), [`observe`] and [`merge`] (how a look becomes a row, whatever
-//! brought it), [`reconciler`] (the kernel's view of all that), [`plan`] (which machine serves whom),
-//! [`accept`] and [`command`] (what comes in and what can be asked for).
+//! brought it), [`reconciler`] (the kernel's view of all that), [`plan`] (which machine serves
+//! whom), [`accept`] and [`command`] (what comes in and what can be asked for).
 //!
 //! The plan writes aims, each machine's life pursues its own:
 //!

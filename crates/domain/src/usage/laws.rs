@@ -196,7 +196,10 @@ proptest! {
     }
 
     #[test]
-    fn no_row_ends_on_an_answer_that_is_missing(record in any_record(), snapshot in any_snapshot()) {
+    fn no_row_ends_on_an_answer_that_is_missing(
+        record in any_record(),
+        snapshot in any_snapshot(),
+    ) {
         for row in decide(&record, &snapshot).rows.iter().filter(|it| it.state == NameState::Gone) {
             let key = Role::Mark.key(&row.name).or_else(|| Role::User.key(&row.name)).unwrap();
             let reading = snapshot.objects[&key].is_ok() && snapshot.authority == Authority::Pinned;
@@ -240,7 +243,8 @@ proptest! {
         record in any_record(),
         snapshot in any_snapshot(),
     ) {
-        if let Some(Effect::Replay { object, uid, revision, .. }) = decide(&record, &snapshot).effect {
+        let effect = decide(&record, &snapshot).effect;
+        if let Some(Effect::Replay { object, uid, revision, .. }) = effect {
             let attempt = record.state.attempt(&uid).unwrap();
             let found = standing(&snapshot, &object).unwrap();
             prop_assert_eq!(&attempt.object, &object);
@@ -288,7 +292,8 @@ proptest! {
         if let Some(Effect::RemoveFinalizer | Effect::Retire) = it.effect {
             prop_assert_eq!(record.state.status.phase, Phase::Released);
             prop_assert!(record.state.status.attempts.is_empty());
-            let marks = record.name_ledger.rows().iter().filter(|it| Role::Mark.key(&it.name).is_some());
+            let rows = record.name_ledger.rows().iter();
+            let marks = rows.filter(|it| Role::Mark.key(&it.name).is_some());
             let mut open = marks.filter(|it| !it.state.is_settled());
             prop_assert_eq!(open.next(), None);
         }

@@ -6,8 +6,8 @@
 //!
 //! Read in this order: [`mod@reference`] and [`aggregate`] (the row), [`facts`] (what may be
 //! branched on), [`reconcile`] (what happens next and why), [`selector`] (who is meant),
-//! [`attempt`] (what was denied), [`snapshot`] and [`observe`] (how answers become facts), [`life`]
-//! (the kernel's view of all that), [`accept`] and [`command`] (what a person can ask for),
+//! [`attempt`] (what was denied), [`snapshot`] and [`observe`] (how answers become facts),
+//! [`reconciler`] (the kernel's view of all that), [`accept`] and [`command`] (what a person can ask for),
 //! [`graph`] (who holds whom), [`admit`] (what the API server may do), [`stray`] (marks that no
 //! Usage accounts for).
 

@@ -238,8 +238,8 @@ impl FakeProviderState {
     }
 
     fn accept(&mut self, asked: RecordedCall) -> Result<TransitionAck, Status> {
-        let RecordedCall { machine: id, token: (shard, epoch, sequence), from, to, binding, grace } =
-            asked;
+        let RecordedCall { machine: id, token, from, to, binding, grace } = asked;
+        let (shard, epoch, sequence) = token;
         let mark = self.marks.entry((shard, id.clone())).or_insert((i64::MIN, 0));
         if (epoch, sequence) <= *mark {
             return Err(Status::failed_precondition("fenced"));

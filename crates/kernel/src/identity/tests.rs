@@ -224,7 +224,8 @@ proptest! {
         let is_meant = |it: &Name| it.name == format!("pr-{meant}");
         let after = name_ledger.compacted(is_meant);
         let needed = |it: &&Row| {
-            !it.state.is_settled() || (is_meant(&it.name) && name_ledger.latest(&it.name) == Some(*it))
+            let is_latest = name_ledger.latest(&it.name) == Some(*it);
+            !it.state.is_settled() || (is_meant(&it.name) && is_latest)
         };
         let (all, kept) = (name_ledger.rows().iter(), after.rows().iter());
         prop_assert!(all.clone().filter(needed).eq(kept.clone().filter(needed)));

@@ -126,8 +126,8 @@ impl State {
         }
     }
 
-    /// No generation is given up while the guard holds, nor while the one object that ever stood under
-    /// its XR's name stands and its deletion was not requested.
+    /// No generation is given up while the guard holds, nor while the one object that ever stood
+    /// under its XR's name stands and its deletion was not requested.
     pub(crate) fn check_given_up(
         &mut self,
         index: usize,

@@ -203,8 +203,8 @@ impl State {
         xrs.filter(|it| it.made_by.is_some() && !it.leaving).map(|it| it.uid).collect()
     }
 
-    /// Every read shows an empty world for a while, if that trips the mass-deletion guard: fewer disappearances
-    /// than it counts are believed by design.
+    /// Every read shows an empty world for a while, if that trips the mass-deletion guard: fewer
+    /// disappearances than it counts are believed by design.
     fn hide(&mut self) {
         let standing = self.standing_xrs();
         let unasked = standing.iter().filter(|uid| self.is_unasked(**uid)).count();

@@ -415,7 +415,7 @@ impl Store {
             .count()
     }
 
-    /// The book of a resource.
+    /// The name ledger of a resource.
     pub fn name_ledger(&self, index: usize) -> &NameLedger {
         &self.resources[index].record.name_ledger
     }

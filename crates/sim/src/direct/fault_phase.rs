@@ -39,7 +39,8 @@ impl State {
         self.meddle();
     }
 
-    /// Everything seems absent for a while; the mass-deletion guard trips at once and a person opens it later.
+    /// Everything seems absent for a while; the mass-deletion guard trips at once and a person
+    /// opens it later.
     fn hide(&mut self) {
         let tick = self.base.tick;
         if self.empty_until < tick && self.happens(Fault::EmptyReads, 6) {

@@ -65,7 +65,8 @@ impl State {
         Page { authority: Authority::Pinned, guarded: false, shown: None }
     }
 
-    /// What is shown while the guard holds: of what stands some, and some made again under its name.
+    /// What is shown while the guard holds: of what stands some, and some made again under its
+    /// name.
     fn behind_guard(&self) -> Vec<Object> {
         let shown = self.outside.objects.iter().filter_map(|it| {
             match (it.uid + self.outside.guarded_until.unsigned_abs()) % 4 {

@@ -35,7 +35,7 @@ CREATE TABLE machines (
     -- Whether a writer besides its shard wrote the row since the shard did.
     woken boolean NOT NULL,
     fields jsonb NOT NULL,
-    book jsonb NOT NULL
+    name_ledger jsonb NOT NULL
 );
 CREATE UNIQUE INDEX machines_name_key ON machines (provider, name) WHERE phase <> 'Gone';
 CREATE INDEX machines_owner ON machines (owner, id) WHERE phase <> 'Gone';

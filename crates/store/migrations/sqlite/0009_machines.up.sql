@@ -34,7 +34,7 @@ CREATE TABLE machines (
     woken INTEGER NOT NULL
         CONSTRAINT machines_woken_check CHECK (woken IN (0, 1)),
     fields TEXT NOT NULL CHECK (json_valid(fields)),
-    book TEXT NOT NULL CHECK (json_valid(book))
+    name_ledger TEXT NOT NULL CHECK (json_valid(name_ledger))
 ) STRICT;
 CREATE UNIQUE INDEX machines_name_key ON machines (provider, name) WHERE phase <> 'Gone';
 CREATE INDEX machines_owner ON machines (owner, id) WHERE phase <> 'Gone';

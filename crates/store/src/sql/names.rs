@@ -13,11 +13,11 @@ use crate::error::{Doing as _, Error};
 /// state, uid, and who answered what, when.
 type Cells = (String, String, String, u32, u32, String, Option<String>, String, String, i64);
 
-/// The book of a record in this text.
+/// The name ledger of a record in this text.
 pub(crate) fn read(record: &str, text: &str) -> Result<NameLedger, Error> {
     let rows: Option<Vec<Cells>> = serde_json::from_str(text).ok();
     let rows: Option<Vec<Row>> = rows.and_then(|rows| rows.into_iter().map(row).collect());
-    rows.map(NameLedger::new).ok_or_else(|| corrupt(record, "book"))
+    rows.map(NameLedger::new).ok_or_else(|| corrupt(record, "name ledger"))
 }
 
 fn row(cells: Cells) -> Option<Row> {
@@ -45,8 +45,8 @@ pub(crate) async fn begin(conn: &mut Conn, books: &[Rows<'_>]) -> Result<(), Err
     .await
 }
 
-/// Writes rows over those with their key, or adds them at the end of the book, as few statements as
-/// possible. Of two rows with one key the last counts.
+/// Writes rows over those with their key, or adds them at the end of the ledger, in as few
+/// statements as possible. Of two rows with one key the last counts.
 pub(crate) async fn write(conn: &mut Conn, books: &[Rows<'_>]) -> Result<(), Error> {
     put(conn, books, |values, item, place| {
         values

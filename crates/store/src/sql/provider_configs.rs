@@ -187,8 +187,8 @@ pub(crate) async fn many(
     let sql = concat!(
         "SELECT l.version AS version, ",
         name_ledger!(),
-        " AS book, c.id, c.installation, c.world, c.namespace, c.provider, c.credential, c.mount,
-        c.path, c.users, c.phase, c.generation, c.grace_until
+        " AS name_ledger, c.id, c.installation, c.world, c.namespace, c.provider, c.credential,
+        c.mount, c.path, c.users, c.phase, c.generation, c.grace_until
         FROM records AS l JOIN provider_configs AS c ON c.id = l.id WHERE l.id",
         any!("$1")
     );

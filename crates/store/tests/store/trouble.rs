@@ -185,7 +185,7 @@ async fn bad_rows_of_other_tables_are_parked_by_name() {
         let leased: Vec<WorkItem> = batch.leased.iter().map(|it| it.item).collect();
         assert_eq!(leased, [WorkItem::Resource(good.id())], "everything else goes on");
         for (item, row) in [
-            (WorkItem::Resource(bad.id()), "its book breaks the rules"),
+            (WorkItem::Resource(bad.id()), "its name ledger breaks the rules"),
             (WorkItem::ProviderConfig(config), "its coordinates breaks the rules"),
         ] {
             let found = batch.parked.iter().find(|it| it.0 == item);

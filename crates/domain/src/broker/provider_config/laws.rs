@@ -182,7 +182,10 @@ proptest! {
 
     // Requirement: P-5
     #[test]
-    fn a_decision_keeps_the_promises_of_the_row(record in any_record(), snapshot in any_snapshot()) {
+    fn a_decision_keeps_the_promises_of_the_row(
+        record in any_record(),
+        snapshot in any_snapshot(),
+    ) {
         let before = &record.state;
         let (next, rows, verb) = decide(&record, &snapshot);
         let begun = next.generation != before.generation;

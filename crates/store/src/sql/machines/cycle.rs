@@ -110,7 +110,7 @@ async fn update(
             disputed = v.column7, woken = ",
     );
     sql.push_bind(false);
-    sql.push(", fields = v.column8, book = v.column9 FROM (");
+    sql.push(", fields = v.column8, name_ledger = v.column9 FROM (");
     sql.push_values(writes, |mut values, it| {
         let fields = it.next.fields();
         values
@@ -142,7 +142,7 @@ async fn insert(
 ) -> Result<Vec<Option<MachineRecordId>>, Error> {
     let mut sql = QueryBuilder::<Db>::new(
         "INSERT INTO machines (id, owner, provider, name, version, write_id, phase, cluster,
-            holder, disputed, woken, fields, book) ",
+            holder, disputed, woken, fields, name_ledger) ",
     );
     let ids: Vec<Uuid> = adopted.iter().map(|_| Uuid::now_v7()).collect();
     sql.push_values(ids.iter().zip(adopted), |mut values, (id, it)| {

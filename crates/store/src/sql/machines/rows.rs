@@ -41,7 +41,7 @@ struct MachineRow {
 }
 
 const COLUMNS: &str = "SELECT id, version, owner, phase, CAST(fields AS text) AS fields,
-    CAST(book AS text) AS book FROM machines WHERE ";
+    CAST(name_ledger AS text) AS name_ledger FROM machines WHERE ";
 
 /// Reads machines of a shard that are not gone.
 async fn of_shard(
@@ -198,7 +198,7 @@ impl MachineRow {
         let fields: Fields =
             serde_json::from_str(&self.fields).map_err(|_| corrupt(&row, "fields"))?;
         let rows: Vec<Row> =
-            serde_json::from_str(&self.name_ledger).map_err(|_| corrupt(&row, "book"))?;
+            serde_json::from_str(&self.name_ledger).map_err(|_| corrupt(&row, "name ledger"))?;
         let state = Machine::hydrate(fields).map_err(|refusal| {
             let field =
                 if let Refusal::InvalidInput { what } = &refusal { what } else { refusal.code() };

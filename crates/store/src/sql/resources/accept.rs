@@ -119,8 +119,8 @@ async fn insert_resources(conn: &mut Conn, group: &[Arc<Declared>]) -> Result<()
     let mut sql = QueryBuilder::<Db>::new(
         "INSERT INTO resources (id, name, tenancy, project, blueprint_version, credential,
             provider_config, installation, world, namespace, composite, xr_name, role, strategy,
-            parameters, api_url, agent_image, key_id, phase, generation, generation_state, created_at,
-            updated_at, phase_since) ",
+            parameters, api_url, agent_image, key_id, phase, generation, generation_state,
+            created_at, updated_at, phase_since) ",
     );
     sql.push_values(group, |mut values, declared| {
         let it = declared.resource().fields();

@@ -32,11 +32,11 @@ macro_rules! record_columns {
         concat!(
             "l.version AS version, ",
             name_ledger!(),
-            " AS book, r.id, r.name, r.tenancy, r.project, r.blueprint_version, r.credential,
+            " AS name_ledger, r.id, r.name, r.tenancy, r.project, r.blueprint_version, r.credential,
             r.provider_config, r.installation, r.world, r.namespace, r.composite, r.xr_name, r.role,
             r.strategy, r.parameters, r.api_url, r.agent_image, r.key_id, r.phase, r.generation,
-            r.generation_state, r.deletion_requested_at, r.grace_until, r.substrate_ready_at, r.outcome,
-            r.created_at, r.updated_at, r.phase_since"
+            r.generation_state, r.deletion_requested_at, r.grace_until, r.substrate_ready_at,
+            r.outcome, r.created_at, r.updated_at, r.phase_since"
         )
     };
 }
@@ -128,9 +128,9 @@ pub(crate) async fn update(conn: &mut Conn, changed: &[&Fields]) -> Result<(), E
         return Ok(());
     }
     let mut sql = QueryBuilder::<Db>::new(
-        "UPDATE resources SET phase = v.column2, generation = v.column3, generation_state = v.column4,
-            deletion_requested_at = v.column5, grace_until = v.column6,
-            substrate_ready_at = v.column7, outcome = v.column8, updated_at = v.column9,
+        "UPDATE resources SET phase = v.column2, generation = v.column3,
+            generation_state = v.column4, deletion_requested_at = v.column5,
+            grace_until = v.column6, substrate_ready_at = v.column7, outcome = v.column8, updated_at = v.column9,
             phase_since = v.column10 FROM (",
     );
     sql.push_values(changed, |mut values, next| {
