@@ -153,7 +153,7 @@ impl Eyes<'_> {
                 Some(found) => Ok(stands(record, &name, found)),
                 None => self.part(record, &name).map_err(|why| why.unknown()),
             };
-            ComposedSnapshot { name, reading, referred }
+            ComposedSnapshot { plural: None, name, reading, referred }
         };
         Ok(wanted.into_iter().map(look).collect())
     }
@@ -177,6 +177,7 @@ impl Eyes<'_> {
     /// What is asked for if the parts cannot be listed.
     fn open_rows(self, record: &Record<Resource>) -> Vec<ComposedSnapshot> {
         let look = |name: &Name| ComposedSnapshot {
+            plural: None,
             name: name.clone(),
             reading: self.part(record, name).map_err(|why| why.unknown()),
             referred: false,

@@ -74,7 +74,7 @@ impl Steps for WorldSteps {
             (WorkItem::Resource(_) | WorkItem::Tombstone(_), Held::ProviderConfig(_))
             | (WorkItem::ProviderConfig(_), Held::Resource(_)) => {
                 let what = format!("the record of {item}");
-                self.store.postpone(item, claim, Trouble::Corrupt { what }).await?;
+                self.store.postpone(item, claim, Trouble::Corrupt { what }, None).await?;
                 None
             }
         };

@@ -189,7 +189,7 @@ impl Worker {
         let Some((item, claim)) = self.leases.remove(&id) else { return };
         let Some(trouble) = trouble else { return };
         tracing::warn!(%item, %trouble, "step not finished");
-        let given_back = match self.store.postpone(item, claim, trouble).await {
+        let given_back = match self.store.postpone(item, claim, trouble, None).await {
             Ok(true) => Ok(true),
             // A newer lease holder may have gone idle on a stale snapshot.
             Ok(false) => self.store.wake(item).await,
@@ -215,7 +215,7 @@ impl Worker {
         for (item, claim) in left {
             let trouble = Trouble::unavailable("a server that was stopped".to_owned());
             // The lease expires if this write fails.
-            let _ = self.store.postpone(item, claim, trouble).await;
+            let _ = self.store.postpone(item, claim, trouble, None).await;
         }
     }
 }

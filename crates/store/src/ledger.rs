@@ -6,11 +6,12 @@ use std::sync::OnceLock;
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::event::Event;
 use usher_domain::broker::provider_config::{self, ProviderConfig};
+use usher_domain::broker::reason::Reason;
 use usher_domain::broker::reconciler::Broker;
-use usher_domain::broker::tombstone::Tombstone;
+use usher_domain::broker::tombstone::{self, Tombstone};
 use usher_kernel::schedule::Claim;
 use usher_kernel::{
-    Decision, Ledger, Lifecycle, Record, Report, Row, Stopped, Trouble, Version, Wake,
+    Condition, Decision, Ledger, Lifecycle, Record, Report, Row, Stopped, Trouble, Version, Wake,
 };
 
 use crate::error::Error;
@@ -34,6 +35,8 @@ pub struct LeasedLedger<'s, S> {
     written: OnceLock<Record<S>>,
     /// What the commit did with the lease, if it finished the step.
     ended: OnceLock<Lease>,
+    /// The reason of the decision, for a step whose effect fails.
+    reason: OnceLock<&'static str>,
 }
 
 /// Whether there is time for another step under the same lease, by the clock of the worker.
@@ -79,8 +82,8 @@ impl<'s, S: Clone> LeasedLedger<'s, S> {
         record: Record<S>,
         in_time: &'s InTime,
     ) -> Self {
-        let (written, ended) = (OnceLock::new(), OnceLock::new());
-        Self { store, item, claim, record, in_time, written, ended }
+        let (written, ended, reason) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Self { store, item, claim, record, in_time, written, ended, reason }
     }
 
     /// Releases the lease, unless the commit did or another step follows; with which record, then.
@@ -93,7 +96,9 @@ impl<'s, S: Clone> LeasedLedger<'s, S> {
         let Report { reason, wake, .. } = match outcome {
             Ok(report) => report,
             Err(stopped) => {
-                let own = self.store.postpone(item, claim, stopped.trouble.clone()).await?;
+                let trouble = stopped.trouble.clone();
+                let reason = self.reason.get().copied();
+                let own = self.store.postpone(item, claim, trouble, reason).await?;
                 self.wake_if_overtaken(own).await?;
                 return Ok(None);
             }
@@ -108,6 +113,13 @@ impl<'s, S: Clone> LeasedLedger<'s, S> {
             self.wake_if_overtaken(own).await?;
         }
         Ok(None)
+    }
+
+    /// Keeps the reason of the decision until the lease is given back: one write for both.
+    fn keep(&self, reason: Option<&'static str>) {
+        if let Some(reason) = reason {
+            let _ = self.reason.set(reason);
+        }
     }
 
     /// A newer lease holder may have gone idle on a snapshot that is older than this step's.
@@ -183,6 +195,11 @@ impl Ledger<Broker> for LeasedLedger<'_, Resource> {
         let (next, rows) = (&decision.next, decision.rows.as_slice());
         self.write(version, (next, rows), decision.event.clone(), ending).await
     }
+
+    async fn report(&self, condition: &Condition<Reason>) -> Result<(), Trouble> {
+        self.keep(condition.reason.map(|it| it.as_str()));
+        Ok(())
+    }
 }
 
 impl Ledger<Tombstone> for LeasedLedger<'_, Resource> {
@@ -198,6 +215,11 @@ impl Ledger<Tombstone> for LeasedLedger<'_, Resource> {
         let ending = self.ending(decision, decision.reason.as_str());
         let event: Option<Event> = decision.event.map(|never: Infallible| match never {});
         self.write(version, (&decision.next, decision.rows.as_slice()), event, ending).await
+    }
+
+    async fn report(&self, condition: &Condition<tombstone::Reason>) -> Result<(), Trouble> {
+        self.keep(condition.reason.map(|it| it.as_str()));
+        Ok(())
     }
 }
 
@@ -224,6 +246,11 @@ impl Ledger<provider_config::ProviderConfigReconciler> for LeasedLedger<'_, Prov
         };
         self.store.commit_config(write).await.map_err(|error| error.trouble())?;
         self.committed((&decision.next, decision.rows.as_slice()), ending);
+        Ok(())
+    }
+
+    async fn report(&self, condition: &Condition<provider_config::Reason>) -> Result<(), Trouble> {
+        self.keep(condition.reason.map(|it| it.as_str()));
         Ok(())
     }
 }

@@ -29,9 +29,14 @@ verbs! {
     /// Gives a lease back after a step that changed nothing; `false` if a newer lease holder has
     /// the item, and then nothing changes.
     fn release(release: Release) -> Result<bool, Error>;
-    /// Gives a lease back after trouble; `false` if a newer lease holder has the item, and then
-    /// nothing changes.
-    fn postpone(item: WorkItem, claim: Claim, trouble: Trouble) -> Result<bool, Error>;
+    /// Gives a lease back after trouble, with the reason of the decision if there was one; `false`
+    /// if a newer lease holder has the item, and then nothing changes.
+    fn postpone(
+        item: WorkItem,
+        claim: Claim,
+        trouble: Trouble,
+        reason: Option<&'static str>,
+    ) -> Result<bool, Error>;
     /// Makes an item due now, also while it is leased; `false` if it is not in the queue.
     fn wake(item: WorkItem) -> Result<bool, Error>;
     /// Makes the items of these ids due now, in one transaction: the tombstone of a deleted

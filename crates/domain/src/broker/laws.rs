@@ -151,7 +151,7 @@ fn any_composed() -> impl Strategy<Value = Vec<ComposedSnapshot>> {
         let both = names.into_iter().zip(looks);
         both.filter_map(|(name, snapshot)| {
             let (reading, referred) = snapshot?;
-            Some(ComposedSnapshot { name, reading, referred })
+            Some(ComposedSnapshot { plural: None, name, reading, referred })
         })
         .collect()
     })

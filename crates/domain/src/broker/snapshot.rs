@@ -87,6 +87,8 @@ pub enum Condition {
 pub struct ComposedSnapshot {
     /// The name; its generation is the one of the row, or of the XR that refers to it.
     pub name: Name,
+    /// The plural of its kind, where the cluster serves it.
+    pub plural: Option<String>,
     /// What stands under it.
     pub reading: Reading<ComposedState>,
     /// Whether the XR refers to it.

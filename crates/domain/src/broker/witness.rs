@@ -55,7 +55,7 @@ impl Object {
 impl Witness<'_> {
     /// What our own records say; no world has to be trusted for it.
     pub(super) fn own(&self, name: Name, answer: Answer) -> Sighting {
-        Sighting { name, answer, by: "usher".to_owned(), at: self.at }
+        Sighting { plural: None, name, answer, by: "usher".to_owned(), at: self.at }
     }
 
     /// What the world said, as far as it counts. If it is not the pinned world, only an object on
@@ -74,7 +74,7 @@ impl Witness<'_> {
         } else {
             answer
         };
-        Sighting { name, answer, by: self.by.to_owned(), at: self.at }
+        Sighting { plural: None, name, answer, by: self.by.to_owned(), at: self.at }
     }
 
     /// Whether this very object is on record as ours.

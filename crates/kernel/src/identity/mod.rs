@@ -89,6 +89,10 @@ pub struct Evidence {
 pub struct Row {
     /// The name.
     pub name: Name,
+    /// The plural under which a Kubernetes API serves its kind, once it is known: a kind that was
+    /// removed cannot be discovered any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plural: Option<String>,
     /// Counts the objects that stood under the name, from one.
     pub incarnation: u32,
     /// What is known of it.
@@ -108,15 +112,21 @@ impl Row {
     fn new(
         name: Name,
         incarnation: u32,
-        standing: NameState,
+        state: NameState,
         uid: Option<Uid>,
         evidence: Evidence,
     ) -> Self {
-        Self { name, incarnation, state: standing, uid, evidence }
+        Self { name, plural: None, incarnation, state, uid, evidence }
     }
 
-    fn turned(&self, standing: NameState, evidence: Evidence) -> Self {
-        Self::new(self.name.clone(), self.incarnation, standing, self.uid.clone(), evidence)
+    /// The same row, with the plural of its kind.
+    #[must_use]
+    pub fn of_plural(self, plural: Option<String>) -> Self {
+        Self { plural: plural.or(self.plural), ..self }
+    }
+
+    fn turned(&self, state: NameState, evidence: Evidence) -> Self {
+        Self::new(self.name.clone(), self.incarnation, state, self.uid.clone(), evidence)
     }
 
     /// An object with our proof of ownership stands under the name.
@@ -165,6 +175,8 @@ impl Evidence {
 pub struct Sighting {
     /// The name that was asked for.
     pub name: Name,
+    /// The plural of its kind, where the authority knows one.
+    pub plural: Option<String>,
     /// The answer.
     pub answer: Answer,
     /// Who answered.
@@ -333,17 +345,29 @@ impl NameLedger {
         let Some(row) = self.latest(&sighting.name) else {
             return first_sight(sighting);
         };
+        let plural = sighting.plural.clone().or_else(|| row.plural.clone());
+        let mut rows = row.after(sighting);
+        if rows.is_empty() && row.plural != plural {
+            rows.push(row.clone());
+        }
+        rows.into_iter().map(|it| it.of_plural(plural.clone())).collect()
+    }
+}
+
+impl Row {
+    /// The rows that one answer changes.
+    fn after(&self, sighting: &Sighting) -> Vec<Self> {
         let proof = |answer: &str| Evidence::new(&sighting.by, answer, sighting.at);
         match &sighting.answer {
             Answer::Unknown(_) | Answer::Announced => vec![],
-            Answer::Absent { settled } => match row.state {
-                NameState::Seen => vec![row.turned(NameState::Gone, proof("absent"))],
+            Answer::Absent { settled } => match self.state {
+                NameState::Seen => vec![self.turned(NameState::Gone, proof("absent"))],
                 NameState::Intended if *settled => {
                     let evidence = proof("absent, and no request can create it any more");
-                    vec![row.turned(NameState::Gone, evidence)]
+                    vec![self.turned(NameState::Gone, evidence)]
                 }
                 NameState::Foreign if !settled => {
-                    vec![row.turned(NameState::Intended, proof("absent, the name is free again"))]
+                    vec![self.turned(NameState::Intended, proof("absent, the name is free again"))]
                 }
                 NameState::Intended
                 | NameState::Foreign
@@ -352,8 +376,8 @@ impl NameLedger {
                     vec![]
                 }
             },
-            Answer::Present { uid, ours: true } => row.met(uid, &proof),
-            Answer::Present { uid, ours: false } => row.displaced(uid, &proof),
+            Answer::Present { uid, ours: true } => self.met(uid, &proof),
+            Answer::Present { uid, ours: false } => self.displaced(uid, &proof),
         }
     }
 }
@@ -363,11 +387,13 @@ fn first_sight(sighting: &Sighting) -> Vec<Row> {
     match &sighting.answer {
         Answer::Present { uid, ours: true } => {
             let evidence = Evidence::new(&sighting.by, "present and ours", sighting.at);
-            vec![Row::new(name, 1, NameState::Seen, Some(uid.clone()), evidence)]
+            let row = Row::new(name, 1, NameState::Seen, Some(uid.clone()), evidence);
+            vec![row.of_plural(sighting.plural.clone())]
         }
         Answer::Announced => {
             let evidence = Evidence::new(&sighting.by, "announced", sighting.at);
-            vec![Row::new(name, 1, NameState::Intended, None, evidence)]
+            let row = Row::new(name, 1, NameState::Intended, None, evidence);
+            vec![row.of_plural(sighting.plural.clone())]
         }
         Answer::Present { ours: false, .. } | Answer::Absent { .. } | Answer::Unknown(_) => vec![],
     }

@@ -24,7 +24,7 @@ fn row(standing: NameState) -> Row {
 }
 
 fn sighting(answer: Answer) -> Sighting {
-    Sighting { name: name(), answer, by: "cluster".into(), at: NOW }
+    Sighting { plural: None, name: name(), answer, by: "cluster".into(), at: NOW }
 }
 
 fn present(uid: &str, ours: bool) -> Answer {
@@ -236,4 +236,23 @@ proptest! {
         prop_assert!(dropped.iter().all(|it| Some(it.evidence.at) <= oldest));
         prop_assert_eq!(after.compacted(is_meant), after);
     }
+}
+
+/// Red by: a plural that is lost when its row changes, or learned only with another change.
+#[test]
+fn a_row_keeps_the_plural_of_its_kind() {
+    let known = |answer| Sighting { plural: Some("lamps".to_owned()), ..sighting(answer) };
+    let announced = NameLedger::default().absorb(&[known(Answer::Announced)]);
+    assert_eq!(announced[0].plural.as_deref(), Some("lamps"));
+
+    let intended = NameLedger::new([Row::intended(name(), "usher", NOW)]);
+    let learned = intended.absorb(&[known(Answer::Absent { settled: false })]);
+    assert_eq!(
+        (learned[0].plural.as_deref(), learned[0].state),
+        (Some("lamps"), NameState::Intended)
+    );
+    let ledger = intended.with(&learned);
+    assert_eq!(ledger.absorb(&[known(Answer::Absent { settled: false })]), [], "known already");
+    let gone = ledger.absorb(&[sighting(Answer::Absent { settled: true })]);
+    assert_eq!((gone[0].plural.as_deref(), gone[0].state), (Some("lamps"), NameState::Gone));
 }

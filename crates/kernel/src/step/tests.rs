@@ -47,7 +47,7 @@ impl Lifecycle for Lamp {
         } else {
             Answer::Absent { settled: false }
         };
-        let sighting = Sighting { name: flame(), answer, by: "eye".into(), at: now };
+        let sighting = Sighting { plural: None, name: flame(), answer, by: "eye".into(), at: now };
         let rows = record.name_ledger.absorb(&[sighting]);
         let lit = record.state == State::Lit;
         let (next, reason) =

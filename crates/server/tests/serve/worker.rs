@@ -42,7 +42,7 @@ impl Steps for Acting {
             "hangs" => std::future::pending().await,
             "refuses" => {
                 let trouble = Trouble::Rejected { what: "the cloud".to_owned() };
-                self.store.postpone(item, claim, trouble).await?;
+                self.store.postpone(item, claim, trouble, None).await?;
             }
             // It asks for two more steps under its lease.
             "goes-on" if !self.done("goes-on").is_multiple_of(3) => return Ok(Some(leased)),

@@ -153,7 +153,8 @@ impl State {
             .into_iter()
             .map(|(name, (kind, referred))| {
                 let reading = self.part_state(page, record, (kind, &name));
-                ComposedSnapshot { name, reading, referred }
+                let plural = Some("parts".to_owned());
+                ComposedSnapshot { name, plural, reading, referred }
             })
             .collect()
     }

@@ -335,6 +335,7 @@ impl Cell {
             | Recorded::ForgedLost => None,
         };
         let row_of = |(standing, uid)| Row {
+            plural: None,
             name: row.record.state.name_of(&identified),
             incarnation: 1,
             state: standing,

@@ -126,6 +126,8 @@ CREATE TABLE names (
     evidence_by text NOT NULL,
     evidence_answer text NOT NULL,
     evidence_at timestamptz NOT NULL,
+    -- The plural of the kind, where a Kubernetes API serves it.
+    plural text,
     PRIMARY KEY (record, kind, place, name, generation, incarnation)
 );
 

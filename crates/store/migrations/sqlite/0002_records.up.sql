@@ -126,6 +126,8 @@ CREATE TABLE names (
     evidence_by TEXT NOT NULL,
     evidence_answer TEXT NOT NULL,
     evidence_at INTEGER NOT NULL,
+    -- The plural of the kind, where a Kubernetes API serves it.
+    plural TEXT,
     PRIMARY KEY (record, kind, place, name, generation, incarnation)
 ) STRICT, WITHOUT ROWID;
 

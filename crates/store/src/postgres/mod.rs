@@ -126,7 +126,7 @@ macro_rules! name_ledger {
     () => {
         "(SELECT COALESCE(json_agg(json_build_array(n.kind, n.place, n.name, n.generation,
             n.incarnation, n.state, n.uid, n.evidence_by, n.evidence_answer,
-            (extract(epoch FROM n.evidence_at) * 1000000)::bigint) ORDER BY n.position),
+            (extract(epoch FROM n.evidence_at) * 1000000)::bigint, n.plural) ORDER BY n.position),
             '[]'::json)::text FROM names AS n WHERE n.record = l.id)"
     };
 }

@@ -10,8 +10,9 @@ use crate::column::Time;
 use crate::error::{Doing as _, Error};
 
 /// One identity row, as the statements bring it: kind, place, name, generation, incarnation,
-/// state, uid, and who answered what, when.
-type Cells = (String, String, String, u32, u32, String, Option<String>, String, String, i64);
+/// state, uid, who answered what, when, and the plural of the kind.
+type Cells =
+    (String, String, String, u32, u32, String, Option<String>, String, String, i64, Option<String>);
 
 /// The name ledger of a record in this text.
 pub(crate) fn read(record: &str, text: &str) -> Result<NameLedger, Error> {
@@ -21,9 +22,10 @@ pub(crate) fn read(record: &str, text: &str) -> Result<NameLedger, Error> {
 }
 
 fn row(cells: Cells) -> Option<Row> {
-    let (kind, place, name, generation, incarnation, state, uid, by, answer, at) = cells;
+    let (kind, place, name, generation, incarnation, state, uid, by, answer, at, plural) = cells;
     Some(Row {
         name: Name { kind, place, name, generation: Generation(generation) },
+        plural,
         incarnation,
         state: NameState::ALL.into_iter().find(|it| it.as_str() == state)?,
         uid: uid.map(Uid::new),
@@ -69,7 +71,7 @@ async fn put(
     for rows in rows.chunks(ROWS_MAX) {
         let mut sql = QueryBuilder::<Db>::new(
             "INSERT INTO names (record, position, kind, place, name, generation, incarnation,
-                state, uid, evidence_by, evidence_answer, evidence_at) ",
+                state, uid, evidence_by, evidence_answer, evidence_at, plural) ",
         );
         sql.push_values(rows, |mut values, (item, place, row)| {
             values.push_bind(*item);
@@ -84,13 +86,14 @@ async fn put(
                 .push_bind(row.uid.as_ref().map(|it| it.0.clone()))
                 .push_bind(row.evidence.by.clone())
                 .push_bind(row.evidence.answer.clone())
-                .push_bind(Time(row.evidence.at));
+                .push_bind(Time(row.evidence.at))
+                .push_bind(row.plural.clone());
         });
         sql.push(
             " ON CONFLICT (record, kind, place, name, generation, incarnation) DO UPDATE SET
                 state = excluded.state, uid = excluded.uid,
                 evidence_by = excluded.evidence_by, evidence_answer = excluded.evidence_answer,
-                evidence_at = excluded.evidence_at",
+                evidence_at = excluded.evidence_at, plural = excluded.plural",
         );
         sql.build().execute(&mut *conn).await.doing("write identity rows")?;
     }

@@ -111,7 +111,7 @@ macro_rules! name_ledger {
     () => {
         "(SELECT json_group_array(json_array(n.kind, n.place, n.name, n.generation,
             n.incarnation, n.state, n.uid, n.evidence_by, n.evidence_answer,
-            n.evidence_at) ORDER BY n.position) FROM names AS n WHERE n.record = l.id)"
+            n.evidence_at, n.plural) ORDER BY n.position) FROM names AS n WHERE n.record = l.id)"
     };
 }
 /// The labels of the installation, a project and the resource `$3`, as one JSON text.

@@ -289,7 +289,7 @@ async fn a_message_of_another_system_is_kept_whatever_it_contains() {
         let told = read_events(&test.store, Cursor::START, 2).await;
         assert_eq!(told[1].data["message"], message.replace('\0', "\u{fffd}"));
         let trouble = Trouble::Rejected { what: message };
-        test.store.postpone(item, leased.claim, trouble).await.unwrap();
+        test.store.postpone(item, leased.claim, trouble, None).await.unwrap();
         assert_eq!(test.store.entry(item).await.unwrap().unwrap().lease_until, None);
     })
     .await;

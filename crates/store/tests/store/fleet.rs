@@ -214,6 +214,7 @@ async fn machines_are_read_back_as_they_were_written() {
         assert_eq!(machine.record.name_ledger, NameLedger::new([adopted.row]));
         assert_eq!(machine.record.version, Version(1));
         let sighting = Sighting {
+            plural: None,
             name: machine.record.state.name(),
             answer: Answer::Present { uid: Uid::new("m1"), ours: true },
             by: "p".to_owned(),

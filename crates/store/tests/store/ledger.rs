@@ -118,6 +118,9 @@ async fn a_step_releases_its_lease_exactly_once() {
         let entry = test.store.entry(item).await.unwrap().unwrap();
         assert_eq!((entry.lease_until, entry.attempts), (None, 1), "postponed");
         assert!(entry.unreturned_until.is_some(), "its request may be on its way");
+        let status = test.store.queue_status(item).await.unwrap().unwrap();
+        assert_eq!(status.reason.as_deref(), Some("CreatingAnchor"), "what was tried");
+        assert!(status.trouble.is_some(), "and what stopped it");
 
         outside.broken = false;
         test.store.wake(item).await.unwrap();

@@ -131,7 +131,7 @@ async fn a_wake_up_during_a_step_is_never_lost() {
         let leased = world.claim(item).await;
         test.store.wake(item).await.unwrap();
         let trouble = Trouble::Rejected { what: "it".to_owned() };
-        test.store.postpone(item, leased.claim, trouble).await.unwrap();
+        test.store.postpone(item, leased.claim, trouble, None).await.unwrap();
         world.claim(item).await;
     })
     .await;
@@ -311,7 +311,7 @@ impl Twin {
                     Trouble::Corrupt { what },
                 ];
                 let trouble = troubles[usize::try_from(number / 7 % 4).unwrap()].clone();
-                self.store.postpone(item, claim, trouble.clone()).await.unwrap();
+                self.store.postpone(item, claim, trouble.clone(), None).await.unwrap();
                 Box::new(move |entry, jitter, now| {
                     entry.postpone(&claim, &trouble, &pace, (jitter, now));
                 })

@@ -159,7 +159,7 @@ impl Port for Real {
     }
 
     fn postpone(&mut self, item: WorkItem, claim: Claim, trouble: &Trouble) -> Result<(), No> {
-        self.run(self.store.postpone(item, claim, trouble.clone())).map(drop)
+        self.run(self.store.postpone(item, claim, trouble.clone(), None)).map(drop)
     }
 
     fn wake(&mut self, item: WorkItem) -> Result<bool, No> {

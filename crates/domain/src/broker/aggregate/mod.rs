@@ -374,7 +374,14 @@ impl Resource {
         if self.fields.pinned.role == MeshRole::Node {
             names.push(self.token_name(generation));
         }
-        names.into_iter().map(|name| Row::intended(name, by, now)).collect()
+        let xr = self.xr_name(generation);
+        let plural =
+            |name: &Name| (*name == xr).then(|| self.fields.pinned.composite.plural().to_owned());
+        let row = |name: Name| {
+            let plural = plural(&name);
+            Row::intended(name, by, now).of_plural(plural)
+        };
+        names.into_iter().map(row).collect()
     }
 }
 

@@ -207,7 +207,8 @@ impl Judge<'_> {
                     Answer::Absent { settled: self.settled() && substrate_gone }
                 }
             };
-            sightings.push(self.witness.sighting(it.name.clone(), answer));
+            let sighting = self.witness.sighting(it.name.clone(), answer);
+            sightings.push(Sighting { plural: it.plural.clone(), ..sighting });
         }
         let unknown = self.snapshot.composed_listed.is_err()
             || sightings.iter().any(|it| matches!(it.answer, Answer::Unknown(_)));

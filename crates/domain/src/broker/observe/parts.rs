@@ -20,7 +20,7 @@ const OPEN: Answer = Answer::Absent { settled: false };
 const SETTLED: Answer = Answer::Absent { settled: true };
 
 fn child(state: ComposedState, referred: bool) -> ComposedSnapshot {
-    ComposedSnapshot { name: part("p", G1), reading: Ok(state), referred }
+    ComposedSnapshot { plural: None, name: part("p", G1), reading: Ok(state), referred }
 }
 
 fn standing(uid: &str, ours: bool) -> ComposedState {
@@ -165,8 +165,13 @@ fn every_state_of_a_token_has_its_fact_and_its_answer() {
             Snapshot { tokens: state.map(|it| (G1, it)).into_iter().collect(), ..snapshot() };
         let folded = fold(it, &NameLedger::new([intended(it.token_name(G1))]), &snapshot);
         assert_eq!(folded.facts.token, fact, "{why}");
-        let sighting =
-            Sighting { name: it.token_name(G1), answer, by: "usher".into(), at: snapshot.at };
+        let sighting = Sighting {
+            plural: None,
+            name: it.token_name(G1),
+            answer,
+            by: "usher".into(),
+            at: snapshot.at,
+        };
         assert_eq!(folded.sightings.last(), Some(&sighting), "{why}");
     }
 }
@@ -206,8 +211,13 @@ fn a_peer_is_present_until_it_is_deregistered() {
         let snapshot = peers(&[(G1, state)]);
         let folded = fold(&it, &NameLedger::default(), &snapshot);
         assert_eq!(folded.facts, Facts { node, ..NOTHING }, "{state:?}");
-        let sighting =
-            Sighting { name: it.peer_name(G1), answer, by: "usher".into(), at: snapshot.at };
+        let sighting = Sighting {
+            plural: None,
+            name: it.peer_name(G1),
+            answer,
+            by: "usher".into(),
+            at: snapshot.at,
+        };
         assert_eq!(folded.sightings.last(), Some(&sighting), "{state:?}");
     }
 }

@@ -65,7 +65,8 @@ fn a_clear_look_at_nothing_says_so() {
     let name_ledger = NameLedger::new(it.intended("usher", START));
     let folded = fold(&it, &name_ledger, &snapshot());
     assert_eq!(folded.facts, NOTHING);
-    let sighting = |name, answer, by: &str| Sighting { name, answer, by: by.into(), at: NOW };
+    let sighting =
+        |name, answer, by: &str| Sighting { plural: None, name, answer, by: by.into(), at: NOW };
     let sightings = vec![
         sighting(it.anchor_name(G1), OPEN, "cluster"),
         sighting(it.xr_name(G1), OPEN, "cluster"),
@@ -114,7 +115,12 @@ fn blinded(part_of: &str, why: Unknown) -> Snapshot {
         "listing" => snapshot.composed_listed = Err(why),
         "part" => {
             let (name, reading) = (part("p", G1), Err(why));
-            snapshot.composed.push(ComposedSnapshot { name, reading, referred: true });
+            snapshot.composed.push(ComposedSnapshot {
+                plural: None,
+                name,
+                reading,
+                referred: true,
+            });
         }
         "peers" => snapshot.peers = Err(why),
         "protection" => snapshot.protection = Err(why),
@@ -165,7 +171,12 @@ fn a_missing_answer_changes_no_row() {
         snapshot.peers = Err(Unreachable);
     });
     let reading = Err(Unreachable);
-    blind.composed.push(ComposedSnapshot { name: part("p", G1), reading, referred: false });
+    blind.composed.push(ComposedSnapshot {
+        plural: None,
+        name: part("p", G1),
+        reading,
+        referred: false,
+    });
     assert_eq!(name_ledger.absorb(&fold(&it, &name_ledger, &blind).sightings), vec![]);
 }
 
@@ -414,7 +425,8 @@ fn in_a_replaced_world_only_recorded_uids_count() {
     let unknown = || Answer::Unknown(ClusterReplaced);
     let rows = anchored([seen(it.xr_name(G1), "x"), seen(part("p", G1), "p")]);
     let name_ledger = NameLedger::new(rows.clone());
-    let composed = |reading| ComposedSnapshot { name: part("p", G1), reading, referred: true };
+    let composed =
+        |reading| ComposedSnapshot { plural: None, name: part("p", G1), reading, referred: true };
     let nothing = bent(|snapshot| {
         snapshot.authority = Authority::Replaced;
         snapshot.composed = vec![composed(Ok(ComposedState::Absent))];

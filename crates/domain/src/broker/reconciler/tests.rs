@@ -215,7 +215,7 @@ fn every_verb_is_addressed_by_the_rows() {
 fn a_look_that_missed_something_is_no_rest() {
     let it = resource(|_| ());
     let (answer, by) = (Answer::Unknown(usher_kernel::Unknown::Unreachable), "cluster".to_owned());
-    let missed = Sighting { name: it.xr_name(G1), answer, by, at: NOW };
+    let missed = Sighting { plural: None, name: it.xr_name(G1), answer, by, at: NOW };
     let failed = resource(|it| it.phase = Phase::Failed);
     let facts = Facts { xr: Xr::Ready, ..NOTHING };
     let wake = |sightings| {
@@ -264,7 +264,8 @@ fn what_was_seen_is_recorded_before_it_is_addressed() {
     let name = it.anchor_name(G1);
     let record = record(it, [intended(name.clone())]);
     let answer = Answer::Present { uid: Uid::new("a"), ours: true };
-    let sighting = Sighting { name: name.clone(), answer, by: "cluster".into(), at: NOW };
+    let sighting =
+        Sighting { plural: None, name: name.clone(), answer, by: "cluster".into(), at: NOW };
     let facts = Facts { anchor: Anchor::Unrecorded, ..NOTHING };
     let seen = Observed { facts, sightings: vec![sighting], failure: None };
     let (next, rows, effect, ..) = decide(&record, &seen, NOW);

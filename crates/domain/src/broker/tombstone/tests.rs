@@ -48,7 +48,8 @@ fn what_came_back_is_recorded_and_taken_away() {
     let name = deleted().xr_name(G1);
     let rows = vec![gone(name.clone(), "x")];
     let answer = Answer::Present { uid: Uid::new("y"), ours: true };
-    let sighting = Sighting { name: name.clone(), answer, by: "cluster".into(), at: NOW };
+    let sighting =
+        Sighting { plural: None, name: name.clone(), answer, by: "cluster".into(), at: NOW };
     let facts = Facts { xr: Xr::Converging, ..NOTHING };
     let observed = Observed { facts, sightings: vec![sighting], failure: None };
     let recorded = usher_kernel::NameLedger::new(rows.clone()).absorb(&observed.sightings);

@@ -357,7 +357,7 @@ impl Judge<'_> {
 
     fn sighting(&self, identified: &Identified, answer: Answer) -> Sighting {
         let name = self.resource.name_of(identified);
-        Sighting { name, answer, by: self.snapshot.by.clone(), at: self.snapshot.at }
+        Sighting { plural: None, name, answer, by: self.snapshot.by.clone(), at: self.snapshot.at }
     }
 
     fn retry_after(&self) -> Option<Duration> {

@@ -118,7 +118,13 @@ fn sighting(machine: &Machine, snapshot: &Snapshot, facts: Facts) -> Sighting {
         | Reported::Deleting
         | Reported::Failed => Answer::Present { uid: Uid::new(machine.id().as_str()), ours: true },
     };
-    Sighting { name: machine.name(), answer, by: snapshot.by.clone(), at: snapshot.at }
+    Sighting {
+        plural: None,
+        name: machine.name(),
+        answer,
+        by: snapshot.by.clone(),
+        at: snapshot.at,
+    }
 }
 
 #[cfg(test)]

@@ -163,7 +163,7 @@ impl Judge<'_> {
     }
 
     fn sighting(&self, name: Name, answer: Answer) -> Sighting {
-        Sighting { name, answer, by: self.snapshot.by.clone(), at: self.snapshot.at }
+        Sighting { plural: None, name, answer, by: self.snapshot.by.clone(), at: self.snapshot.at }
     }
 
     /// What the references mean, and whether that is what is recorded. A Usage being deleted

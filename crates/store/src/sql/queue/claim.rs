@@ -84,7 +84,7 @@ async fn claim(
             Ok(leased) => batch.leased.push(leased),
             Err(what) => {
                 let trouble = usher_kernel::Trouble::Corrupt { what: what.clone() };
-                postpone(conn, (item, claim), &trouble, (pace, Jitter(0))).await?;
+                postpone(conn, (item, claim), (&trouble, None), (pace, Jitter(0))).await?;
                 batch.parked.push((item, what));
             }
         }

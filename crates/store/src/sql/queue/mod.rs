@@ -45,10 +45,14 @@ impl Port {
         item: WorkItem,
         claim: Claim,
         trouble: Trouble,
+        reason: Option<&'static str>,
     ) -> Result<bool, Error> {
         let (pace, jitter) = (self.settings.pace, jitter());
         let written = self.pool.write(move |conn| {
-            Box::pin(async move { postpone(conn, (item, claim), &trouble, (&pace, jitter)).await })
+            Box::pin(async move {
+                let met = (&trouble, reason);
+                postpone(conn, (item, claim), met, (&pace, jitter)).await
+            })
         });
         self.notifying_due(written.await)
     }
@@ -259,12 +263,12 @@ async fn release(conn: &mut Conn, releases: &[&Release]) -> Result<Given, Error>
 pub(crate) async fn postpone(
     conn: &mut Conn,
     (item, claim): (WorkItem, Claim),
-    trouble: &Trouble,
+    (trouble, reason): (&Trouble, Option<&'static str>),
     (pace, jitter): (&Pace, Jitter),
 ) -> Result<bool, Error> {
     let sql = concat!(
         "UPDATE queue SET lease_until = NULL, trouble = $5, parked = parked OR $6,
-            unreturned_until = CASE WHEN $8 OR unreturned_until > ",
+            reason = COALESCE($9, reason), unreturned_until = CASE WHEN $8 OR unreturned_until > ",
         now!(),
         " THEN unreturned_until ELSE ",
         now!(),
@@ -285,6 +289,7 @@ pub(crate) async fn postpone(
         .bind(parks)
         .bind(i64::try_from(pause.as_micros()).unwrap_or(i64::MAX))
         .bind(*trouble == Trouble::Conflict)
+        .bind(reason)
         .execute(&mut *conn)
         .await
         .doing("postpone an item")?;

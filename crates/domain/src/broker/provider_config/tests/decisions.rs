@@ -185,6 +185,7 @@ fn what_was_seen_is_recorded_with_the_decision() {
     let it = out(G1);
     let rows = [intended(it.config_name(G1))];
     let sightings = vec![Sighting {
+        plural: None,
         name: it.config_name(G1),
         answer: Answer::Absent { settled: true },
         by: "cluster".to_owned(),
@@ -203,7 +204,7 @@ fn a_look_that_missed_something_is_no_rest() {
     let it = config(|it| it.phase = Phase::Ready);
     assert_eq!(decide(&it, &[], &observed(UP)).3, Wake::OnChange);
     let (name, by) = (it.anchor_name(G1), "cluster".to_owned());
-    let missed = Sighting { name, answer: Answer::Unknown(Unreachable), by, at: NOW };
+    let missed = Sighting { plural: None, name, answer: Answer::Unknown(Unreachable), by, at: NOW };
     let blind = Observed { sightings: vec![missed], ..observed(UP) };
     assert_eq!(decide(&it, &[], &blind).3, soon());
 }

@@ -181,6 +181,7 @@ fn a_clear_look_at_nothing_says_so() {
     let loud = ProviderConfig { grace_until: Some(grace_end()), ..out(G1) };
     for (it, settled) in [(config(|_| ()), false), (loud, false), (out(G1), true)] {
         let sighting = |name| Sighting {
+            plural: None,
             name,
             answer: Answer::Absent { settled },
             by: "cluster".to_owned(),
