@@ -1,4 +1,4 @@
-//! The inventory of clouds: who runs them and where they answer, never what opens them.
+//! The inventory of clouds: their providers and endpoints, never their credentials.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -14,7 +14,7 @@ pub struct Cloud {
     pub id: CloudId,
     /// What it is called.
     pub name: Slug,
-    /// Who runs it.
+    /// Its provider.
     pub provider: Provider,
     /// Where it answers: regions, URLs, projects. No secrets.
     pub endpoint: Map<String, Value>,

@@ -8,7 +8,7 @@
 //! **Invariants**
 //! - A credential is known by its coordinates; its value never enters the program.
 //! - Status is derived from timestamps, never stored.
-//! - No operator approves what they asked for.
+//! - No operator approves their own request.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -29,7 +29,7 @@ pub struct Credential {
     pub name: Slug,
     /// The cloud it was issued for.
     pub cloud: CloudId,
-    /// Who runs that cloud.
+    /// The provider of that cloud.
     pub provider: Provider,
     /// Where it lies.
     pub coordinates: KvCoordinates,
@@ -79,7 +79,7 @@ impl Credential {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AssignmentState {
-    /// Asked for.
+    /// Requested.
     Requested,
     /// Granted.
     Approved,
@@ -111,11 +111,11 @@ pub struct Assignment {
     pub project: ProjectId,
     /// The credential.
     pub credential: CredentialId,
-    /// Who asked.
+    /// The requester.
     pub requested_by: String,
     /// How far it got.
     pub state: AssignmentState,
-    /// Who decided last, if an operator did.
+    /// The operator that decided last, if any.
     pub decided_by: Option<String>,
     /// When.
     pub decided_at: Option<Timestamp>,
@@ -149,13 +149,13 @@ impl Verdict {
 /// Why a verdict is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum VerdictRefusal {
-    /// The one who asked may not grant.
+    /// The requester may not grant.
     #[error("an operator cannot approve their own request")]
     SelfApprovalDenied,
     /// The assignment is not where the verdict begins.
     #[error("cannot {} an assignment that is \"{}\"", verdict.as_str(), state.as_str())]
     State {
-        /// What was wanted.
+        /// What was requested.
         verdict: Verdict,
         /// Where it is.
         state: AssignmentState,

@@ -1,4 +1,4 @@
-//! Who may operate: tokens of people and programs, stored as hashes only.
+//! Operators: tokens of people and programs, stored as hashes only.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -17,7 +17,7 @@ pub const TEXT_PREFIX: &str = "uot_";
 closed_set! {
     /// What a token allows; each allows what the one before it does.
     "role" Role {
-        /// Looking.
+        /// Reading.
         Viewer = "viewer",
         /// Everything that belongs to one project.
         Operator = "operator",
@@ -91,7 +91,7 @@ impl Reach {
 /// What a token allows, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grant {
-    /// Looking, this far.
+    /// Reading, this far.
     Viewer(Reach),
     /// Everything that belongs to this project.
     Operator(ProjectId),

@@ -1,4 +1,4 @@
-//! Projects: who a declaration belongs to.
+//! Projects: the owners of declarations.
 
 use std::str::FromStr;
 
@@ -27,7 +27,7 @@ pub struct Project {
 }
 
 impl Project {
-    /// Agrees to the project's end only when nothing of it lives.
+    /// Agrees to the project's end only when it has no records.
     pub const fn may_terminate(&self, occupancy: Occupancy) -> Result<(), Occupied> {
         occupancy.vacate()
     }
@@ -38,7 +38,7 @@ impl Project {
 pub struct TenancyResource {
     /// Its id.
     pub id: TenancyId,
-    /// Whose it is.
+    /// Its owner.
     pub project: ProjectId,
     /// When it was given.
     pub created_at: Timestamp,
@@ -145,7 +145,7 @@ mod tests {
 
     // Requirement: A-20
     #[test]
-    fn a_project_with_a_life_or_a_tombstone_stays() {
+    fn a_project_with_a_record_or_a_tombstone_stays() {
         let text = r#"{"id":"00000000-0000-0000-0000-000000000001","slug":"demo","name":"Demo"}"#;
         let project: Project = serde_json::from_str(text).unwrap();
         assert_eq!(project.id, ProjectId::from_uuid(Uuid::from_u128(1)));

@@ -34,7 +34,7 @@ use crate::object::name;
 
 /// What every secret of a node begins with.
 pub const NODE_SECRET_PREFIX: &str = "uns_";
-/// No token lives longer than this after its issue.
+/// No token is valid longer than this after its issue.
 pub const AGE_MAX: Duration = Duration::from_hours(24);
 /// The shortest lifetime.
 pub const LIFETIME_MIN: Duration = Duration::from_mins(5);
@@ -147,7 +147,7 @@ pub struct Lifetime(Duration);
     lifetime.as_secs()
 )]
 pub struct BadLifetime {
-    /// What was asked for.
+    /// The request.
     pub lifetime: Duration,
 }
 
@@ -193,7 +193,7 @@ impl From<Lifetime> for Duration {
     }
 }
 
-/// Who redeemed a token, and how it is recognised again.
+/// The redeemer of a token, and how it is recognised again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Consumption {
     /// The peer it became.
@@ -225,15 +225,15 @@ pub struct Token {
     pub issued_at: Timestamp,
     /// When its substrate was first Ready.
     pub first_ready_at: Option<Timestamp>,
-    /// How long it lives from then on.
+    /// How long it is valid from then on.
     pub lifetime: Lifetime,
-    /// Who redeemed it.
+    /// Its redeemer.
     pub consumed: Option<Consumption>,
     /// When it was withdrawn.
     pub revoked_at: Option<Timestamp>,
 }
 
-/// For whom a token is issued.
+/// What a token is issued for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Issue {
     /// The resource it enrols.
@@ -242,16 +242,16 @@ pub struct Issue {
     pub project: ProjectId,
     /// The generation it belongs to.
     pub generation: Generation,
-    /// How long it lives.
+    /// How long it is valid.
     pub lifetime: Lifetime,
 }
 
-/// What the token's resource looks like in the transaction that redeems.
+/// The state of the token's resource in the transaction that redeems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResourceView {
     /// The current generation.
     pub generation: Generation,
-    /// Whether deletion was asked for.
+    /// Whether deletion was requested.
     pub deletion_requested: bool,
     /// Whether the current generation is being torn down to make room for the next.
     pub replacing: bool,
@@ -278,7 +278,7 @@ pub struct Request {
 pub enum Outcome {
     /// Yes: the token is consumed once this is stored with it.
     Redeemed(Consumption),
-    /// The same agent asked again: it is still this peer.
+    /// The same agent repeated its request: it is still this peer.
     Replayed(PeerId),
     /// No.
     Refused(Refusal),
@@ -413,7 +413,7 @@ impl Token {
             return Outcome::Refused(Refusal::Revoked);
         }
         let again = self.consumed.as_ref().map(|it| again(it, request));
-        // A node whose answer was lost must learn who it is in order to leave.
+        // A node whose answer was lost must learn its identity to deregister.
         if let Some(replayed @ Outcome::Replayed(_)) = again {
             return replayed;
         }
@@ -670,7 +670,7 @@ mod tests {
     /// Red by: a node that is refused its lost answer and is drained without knowing.
     // Requirement: E-6
     #[test]
-    fn a_lost_answer_is_given_again_on_the_way_out() {
+    fn a_lost_answer_is_repeated_during_teardown() {
         for view in leaving() {
             let again = consumed().redeem(&request(), view, ISSUED);
             assert_eq!(again, Outcome::Replayed(peer(3)), "{view:?}");

@@ -199,7 +199,7 @@ fn helm_values_and_provider_secret_hold_what_they_promise() {
 
 // Requirement: R-7
 #[test]
-fn what_stands_alone_gets_no_token() {
+fn a_standalone_resource_gets_no_token() {
     let untouched = rendered("Namespaced", &[], None);
     for strategy in InjectionStrategy::ALL {
         assert!(injected(MeshRole::Standalone, strategy) == untouched, "{strategy}");

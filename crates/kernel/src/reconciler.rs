@@ -30,8 +30,8 @@ pub trait Reconciler {
     /// The events of the table.
     type EventKind: Copy;
 
-    /// Asks the rules, and writes their verdict into the row. `name_ledger` is the name ledger as
-    /// this snapshot leaves it.
+    /// Asks the rules, and writes their verdict into the row. `name_ledger` is the name ledger
+    /// after this snapshot.
     fn reconcile(
         &self,
         record: &Record<Self::State>,
@@ -40,7 +40,7 @@ pub trait Reconciler {
         now: Timestamp,
     ) -> Reconciled<Self>;
 
-    /// Gives an effect the names it needs, from the rows as this step leaves them. An effect
+    /// Gives an effect the names it needs, from the rows as of the end of this step. An effect
     /// whose object is not recorded as ours is not applied.
     fn address(
         &self,
@@ -50,7 +50,7 @@ pub trait Reconciler {
         seen: &Self::Observed,
     ) -> Option<Self::Effect>;
 
-    /// Gives an event what it tells.
+    /// Gives an event its content.
     fn event(
         &self,
         kind: Self::EventKind,

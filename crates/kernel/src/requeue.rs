@@ -1,4 +1,4 @@
-//! When a record is looked at again, as rules say it and as a queue needs it.
+//! When a record is reconciled again, as rules declare it and as a queue needs it.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub enum Requeue {
     Now,
     /// After the interval, or at the deadline of the phase if that comes first.
     Poll,
-    /// After as long as the other side asked for.
+    /// After as long as the other side requested.
     Throttle,
     /// After a long interval: what failed will probably fail again.
     Slow,
@@ -20,7 +20,7 @@ pub enum Requeue {
     InFlightGrace,
     /// At the deadline of the phase.
     Deadline,
-    /// When a deleted object is due to be checked for having come back.
+    /// When a deleted object is due to be checked for having reappeared.
     Watch,
     /// When something changes; no timer.
     OnChange,
@@ -28,7 +28,7 @@ pub enum Requeue {
     Never,
 }
 
-/// What the members of [`Requeue`] stand for in one step. Times that a kind does not know are
+/// What the members of [`Requeue`] mean in one step. Times that a kind does not know are
 /// `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timers {
@@ -43,7 +43,7 @@ pub struct Timers {
     pub deadline: Option<Timestamp>,
     /// Until when a request from before the deletion may still arrive.
     pub in_flight_until: Option<Timestamp>,
-    /// Until when a deleted object is checked for having come back.
+    /// Until when a deleted object is checked for having reappeared.
     pub watch_until: Option<Timestamp>,
 }
 

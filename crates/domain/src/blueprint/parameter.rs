@@ -168,13 +168,13 @@ impl BadSchema {
 /// Why values do not satisfy a schema; every one names the offending parameter.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadValues {
-    /// It was not asked for.
+    /// The blueprint does not declare it.
     #[error("parameter \"{name}\" is unknown")]
     Unknown {
         /// The offending name, shortened.
         name: String,
     },
-    /// It was asked for and not given.
+    /// It is required and missing.
     #[error("parameter \"{name}\" is required")]
     Missing {
         /// The parameter's name.
@@ -246,7 +246,7 @@ impl ParameterSchema {
         Ok(Self { parameters })
     }
 
-    /// The parameters, in the order they were stated.
+    /// The parameters, in declaration order.
     pub fn parameters(&self) -> &[Parameter] {
         &self.parameters
     }

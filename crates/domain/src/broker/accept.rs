@@ -64,7 +64,7 @@ pub struct Accepted {
     pub new_provider_config: Option<ProviderConfig>,
 }
 
-/// Accepts a declaration or says why not. Nothing is minted here and nothing is asked.
+/// Accepts a declaration or says why not. Nothing is minted here and no port is called.
 pub fn provision(
     command: &Provision,
     views: &Views,

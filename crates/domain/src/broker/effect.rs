@@ -13,7 +13,7 @@ pub enum Effect {
         /// The anchor.
         anchor: Name,
     },
-    /// Issue this token unless it was issued or the resource no longer wants it.
+    /// Issue this token unless it was issued or the resource no longer needs it.
     IssueToken {
         /// The token.
         token: TokenId,

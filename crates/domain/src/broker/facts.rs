@@ -14,7 +14,7 @@ use crate::object::closed::closed_set;
 pub struct RowFacts {
     /// The phase.
     pub phase: Phase,
-    /// Whether deletion was asked for.
+    /// Whether deletion was requested.
     pub intent: Intent,
     /// How far the current generation has come.
     pub generation_state: GenerationState,
@@ -35,7 +35,7 @@ pub struct Facts {
     pub anchor: Anchor,
     /// The bootstrap token of the generation.
     pub token: Token,
-    /// The ProviderConfig's own life.
+    /// The state of the ProviderConfig.
     pub config: Config,
     /// The XR.
     pub xr: Xr,
@@ -43,14 +43,14 @@ pub struct Facts {
     pub composed: Composed,
     /// The node (during teardown: of any generation).
     pub node: Node,
-    /// Who guards the XR against deletion.
+    /// What guards the XR against deletion.
     pub protection: Protection,
 }
 
 closed_set! {
-    /// Whether deletion was asked for; it wins over every phase.
+    /// Whether deletion was requested; it wins over every phase.
     "intent" Intent {
-        /// The resource is wanted.
+        /// The resource is to exist.
         None = "None",
         /// Deletion was recorded.
         Requested = "Requested",
@@ -126,7 +126,7 @@ closed_set! {
 }
 
 closed_set! {
-    /// The ProviderConfig's own life.
+    /// The state of the ProviderConfig.
     "config" Config {
         /// Seen and ready to be referred to.
         Ready = "Ready",
@@ -192,7 +192,7 @@ closed_set! {
 }
 
 closed_set! {
-    /// Who guards the XR against deletion.
+    /// What guards the XR against deletion.
     "protection" Protection {
         /// None.
         None = "None",

@@ -1,4 +1,4 @@
-//! What holds of any look at any resource, whatever the rules say.
+//! What holds of any snapshot of any resource, whatever the rules say.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ pub(super) fn any_authority() -> impl Strategy<Value = Authority> {
     prop_oneof![6 => Just(Authority::Pinned), 1 => Just(Authority::Replaced)]
 }
 
-/// An object with or without the labels of this life.
+/// An object with or without the labels of this resource.
 pub(super) fn any_object(record_id: String) -> impl Strategy<Value = Object> {
     let ours = prop_oneof![4 => Just(Some(installation().to_string())), 1 => Just(None)];
     let record_id = prop_oneof![4 => Just(Some(record_id)), 1 => Just(Some("another".to_owned()))];
@@ -57,7 +57,7 @@ pub(super) fn any_object(record_id: String) -> impl Strategy<Value = Object> {
     )
 }
 
-/// Rows of any standing under some of these names.
+/// Rows in any state under some of these names.
 pub(super) fn any_name_ledger(names: Vec<Name>) -> impl Strategy<Value = NameLedger> {
     let standing = || {
         let standing = (select(NameState::ALL.to_vec()), any_uid());
@@ -210,7 +210,7 @@ fn any_snapshot() -> impl Strategy<Value = Snapshot> {
     })
 }
 
-/// Whether no authority answered for the name, or none whose word counts.
+/// Whether no authority answered for the name, or none whose answer counts.
 fn is_unknown(resource: &Resource, snapshot: &Snapshot, name: &Name) -> bool {
     if name.kind == KIND_PEER {
         return snapshot.peers.is_err();
@@ -239,8 +239,8 @@ fn taken(effect: &Effect) -> Option<(&Name, &Uid)> {
     }
 }
 
-/// Whether this look proves the object ours: it was on record, or it carries our labels and, being
-/// no anchor, the uid of an anchor on record as its owner.
+/// Whether this snapshot proves the object ours: it was on record, or it carries our labels and,
+/// being no anchor, the uid of an anchor on record as its owner.
 fn is_proven(record: &Record<Resource>, snapshot: &Snapshot, name: &Name, uid: &Uid) -> bool {
     let on_record = record.name_ledger.seen(name).is_some_and(|row| row.uid.as_ref() == Some(uid));
     let (installation, record_id) = (installation(), record.state.id().to_string());
@@ -275,7 +275,7 @@ fn decide(
     assert_eq!(
         seen,
         fold(&record.state, &record.name_ledger, snapshot),
-        "the same look, the same facts"
+        "the same snapshot, the same facts"
     );
     let Decision { next, rows, effect, event, .. } = Broker::default().decide(record, &seen, NOW);
     (next, rows, effect, event)
@@ -352,10 +352,11 @@ proptest! {
         prop_assert_eq!(Resource::hydrate(next.fields().clone()), Ok(next));
     }
 
-    /// The first look may record the anchor that proves, in the second, who owns what is under it.
+    /// The first snapshot may record the anchor that proves, in the second, the owner of the
+    /// objects under it.
     // Requirement: L-18
     #[test]
-    fn a_world_that_stands_still_is_on_record_after_two_looks(
+    fn an_unchanging_world_is_recorded_after_two_snapshots(
         record in any_record(),
         snapshot in any_snapshot(),
     ) {

@@ -65,7 +65,7 @@ impl std::fmt::Display for WorkItem {
     }
 }
 
-/// Everything a declaration is resolved against, and the database's time of that look.
+/// Everything a declaration is resolved against, and the database's time of that read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
     /// The views.
@@ -79,11 +79,11 @@ pub struct Snapshot {
 /// An idempotency key to remember.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RememberedKey {
-    /// Whose it is.
+    /// Its project.
     pub scope: idempotency::Scope,
     /// The key.
     pub key: idempotency::Key,
-    /// What was asked for.
+    /// The request.
     pub digest: idempotency::Digest,
     /// How long it is remembered.
     pub keep: Duration,
@@ -96,14 +96,13 @@ pub struct Batch {
     pub now: Option<Timestamp>,
     /// The items that may be stepped.
     pub leased: Vec<Leased>,
-    /// Whose rows break their own rules, and which: only an operator's retry looks at them again.
+    /// Records whose rows break an invariant, and which: only an operator's retry requeues them.
     pub parked: Vec<(WorkItem, String)>,
 }
 
 /// One item, leased, as it was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Leased {
-    /// Who.
     pub item: WorkItem,
     /// The lease.
     pub claim: Claim,
@@ -125,20 +124,18 @@ pub enum Held {
 /// How a lease is given back after a finished step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release {
-    /// Whose.
     pub item: WorkItem,
     /// The lease.
     pub claim: Claim,
-    /// When to look again.
+    /// When to requeue.
     pub wake: Wake,
     /// Why, from the closed set of the record's kind.
     pub reason: &'static str,
 }
 
-/// The lease that a write is made under and that goes on after it.
+/// The lease that a write is made under and that is kept after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stay {
-    /// Whose.
     pub item: WorkItem,
     /// The lease.
     pub claim: Claim,
@@ -161,7 +158,7 @@ pub struct RecordWrite<S, E> {
     pub rows: Vec<Row>,
     /// The event of the crossing, if it has one.
     pub event: Option<E>,
-    /// The lease it is written under, if that goes on: a lease holder that was overtaken writes
+    /// The lease it is written under, if that is kept: a lease holder that was overtaken writes
     /// nothing.
     pub lease: Option<Stay>,
     /// The lease to give back with it, if the step is finished by it.
@@ -182,17 +179,17 @@ pub enum Command {
     Replace,
     /// It shall be abandoned.
     Abandon {
-        /// Who says so.
+        /// The operator.
         by: String,
         /// Why.
         reason: String,
     },
     /// What was abandoned shall be torn down after all.
     Reap {
-        /// Who says so.
+        /// The operator.
         by: String,
     },
-    /// It shall be looked at now, even if it was parked.
+    /// It is requeued now, even if it was parked.
     Retry,
 }
 

@@ -13,9 +13,9 @@ closed_set! {
         Enrolling = "Enrolling",
         /// The XR is ready and, where the blueprint has one, its node has registered.
         Ready = "Ready",
-        /// The composition declared the attempt hopeless; sticky until deletion is asked for.
+        /// The composition declared the attempt hopeless; sticky until deletion is requested.
         Failed = "Failed",
-        /// Deletion was asked for and the node is leaving the mesh.
+        /// Deletion was requested and the node is being removed from the mesh.
         Deregistering = "Deregistering",
         /// The node is gone and the substrate is leaving.
         Deprovisioning = "Deprovisioning",

@@ -54,7 +54,7 @@ pub struct CredentialView {
     pub usable: Result<(), Denied>,
 }
 
-/// A refusal of another context, told in its own words.
+/// A refusal of another context, with its own message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denied {
     /// Its code.

@@ -1,14 +1,14 @@
 //! What happens next to a resource, and why.
 //!
 //! One pure, total function from facts to a verdict, in two arms: *converge* brings the resource
-//! in, *tear down* tears it down. The transition table beside this crate says the same by hand,
+//! in, *tear down* tears it down. The transition table beside this crate repeats it,
 //! cell by cell.
 //!
 //! **Invariants**
 //! - Intent to delete wins over every phase; `Deleted` and `Failed` are sticky.
-//! - The node leaves before its substrate is asked to go; the anchor goes last.
+//! - The node is deregistered before its substrate is deleted; the anchor is deleted last.
 //! - No destroying effect and no crossing depends on a part that is unknown.
-//! - The phase names steer nothing but stickiness.
+//! - Phase names decide nothing but stickiness.
 
 use usher_kernel::{Requeue, Visibility};
 
@@ -99,7 +99,7 @@ fn next_teardown_step(row: RowFacts, seen: Facts) -> TeardownStep {
     }
 }
 
-/// The XR is unguarded and what it composed is in the ledger before it is asked to go.
+/// The XR is unguarded and what it composed is in the ledger before its deletion is requested.
 fn delete_substrate(seen: Facts) -> TeardownStep {
     match seen.protection {
         Protection::Unknown => return unknown(seen.visibility),
@@ -243,7 +243,7 @@ fn keep(row: RowFacts, seen: Facts, phase: Phase, reason: Reason) -> Verdict {
         Anchor::Unknown => return hold(Requeue::Poll, seen.visibility.unknown_reason()),
         Anchor::Absent | Anchor::Foreign => return hold(Requeue::Poll, Reason::AnchorLost),
         Anchor::Unrecorded => return hold(Requeue::Now, Reason::RecordingAnchor),
-        // Held by our finalizer, a leaving anchor still owns what stands under it.
+        // Held by our finalizer, an anchor being deleted still owns the objects under it.
         Anchor::Ours | Anchor::Leaving => {}
     }
     apply(seen, phase, reason)

@@ -1,8 +1,8 @@
-//! The port of a world: how the server steps, watches, lists and explains what stands outside, and
-//! what a world asks of the control plane.
+//! The port of a world: how the server steps, watches, lists and explains the objects outside, and
+//! what a world needs from the control plane.
 //!
 //! A record names its world; the server looks the world up by that name and knows nothing else of
-//! it. Futures are boxed, so that worlds of several kinds stand in one map.
+//! it. Futures are boxed, so that worlds of several kinds fit in one map.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::object::authority::{Authority, BoxFuture, Pin};
 use crate::object::enrolment::TokenText;
 use crate::object::id::TokenId;
 
-/// Where the substrates of resources stand.
+/// Where the substrates of resources exist.
 ///
 /// *Guarantees*: as [`usher_kernel::World`]: a missing answer is never absence, and every effect
 /// may be repeated.
@@ -83,15 +83,15 @@ pub enum WorldNews {
     Changed(Vec<Uuid>),
 }
 
-/// As much of an object as tells whether its record must be reconciled. Worlds of many objects are
-/// listed, so it is small.
+/// The part of an object that decides whether its record must be reconciled. Worlds of many objects
+/// are listed, so it is small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Presence {
     /// The resource or ProviderConfig it belongs to.
     pub owner: Uuid,
     /// Its uid; none if it cannot be read or was not created by us.
     pub uid: Option<Uuid>,
-    /// Whether it was asked to go.
+    /// Whether its deletion was requested.
     pub is_deleting: bool,
     /// Whether it is a substrate that is not ready.
     pub is_converging: bool,
@@ -168,7 +168,7 @@ pub trait ControlPlane: Send + Sync + 'static {
         generation: Generation,
     ) -> BoxFuture<'a, Result<TokenText, Trouble>>;
 
-    /// Issues a token, unless it was issued or the resource no longer wants it.
+    /// Issues a token, unless it was issued or the resource no longer needs it.
     fn issue<'a>(
         &'a self,
         resource: &'a Resource,

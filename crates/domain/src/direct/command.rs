@@ -50,7 +50,7 @@ mod tests {
 
     // Requirement: I-26
     #[test]
-    fn giving_up_records_what_is_open_and_ends_the_life() {
+    fn abandon_records_what_is_open_and_finishes_the_resource() {
         let it = leaving(|it| it.identity = Some(identified("a")));
         let row = seen(it.name_of(&identified("a")), "c-1");
         let change = abandon(&record(it, [row]), ("eve", "account closed"), NOW).unwrap();

@@ -21,10 +21,10 @@ pub trait Deleter: Sized {
     /// A deleter for one cloud object.
     fn from_identity(identity: Self::Identity) -> Self;
 
-    /// Asks what stands under the identity.
+    /// Reads the object under the identity.
     fn find(&self, client: &impl Client) -> impl Future<Output = Reading<Option<Found>>>;
 
-    /// Asks whether the container stands in which the object would be; asked after a refusal.
+    /// Reads whether the container of the object exists; called after a refusal.
     fn probe(&self, client: &impl Client) -> impl Future<Output = Container>;
 
     /// Asks the very object to go that the precondition names.
@@ -49,7 +49,7 @@ pub struct Precondition {
 }
 
 impl Precondition {
-    /// The precondition for what this row saw, in the revision that was looked at.
+    /// The precondition for what this row saw, in the revision that was observed.
     pub fn of(row: &Row, etag: Option<&str>) -> Option<Self> {
         let uid = row.uid.clone().filter(|_| row.state == NameState::Seen)?;
         Some(Self { uid, etag: etag.map(str::to_owned) })

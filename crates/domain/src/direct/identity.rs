@@ -72,7 +72,7 @@ impl FromStr for IdentityText {
 checked_texts!(IdentityText: BadIdentity);
 
 impl IdentityText {
-    /// The segments that stand between fixed ones: `["projects", "", "zones", ""]` reads the second
+    /// The segments between fixed ones: `["projects", "", "zones", ""]` reads the second
     /// and the fourth of four, and refuses another count or another fixed word.
     pub fn segments(&self, pattern: &[&str]) -> Result<Vec<&str>, BadIdentity> {
         let parts: Vec<&str> = self.0.split('/').collect();

@@ -1,4 +1,4 @@
-//! What holds of any look at any row, whatever the rules say.
+//! What holds of any snapshot of any row, whatever the rules say.
 
 use std::time::Duration;
 
@@ -207,7 +207,7 @@ fn decide(record: &Record<Resource>, snapshot: &Snapshot) -> Decision<Direct> {
     assert_eq!(
         seen,
         fold(&record.state, &record.name_ledger, snapshot),
-        "the same look, the same facts"
+        "the same snapshot, the same facts"
     );
     Direct::default().decide(record, &seen, NOW)
 }
@@ -317,7 +317,7 @@ proptest! {
             prop_assert_eq!(stamped.identified(), &identified);
             let standing = recorded::IdentityState::Intended { request: mark.request };
             prop_assert_eq!(stamped.standing(), &standing);
-            // The name was free again, or it was on record before this look.
+            // The name was free again, or it was on record before this snapshot.
             let known = record.name_ledger.latest(&before).map(|it| it.state);
             let open = [Some(NameState::Intended), Some(NameState::Foreign), None];
             prop_assert!(open.contains(&known), "{known:?}");
@@ -355,7 +355,7 @@ proptest! {
 
     // Requirement: I-10
     #[test]
-    fn an_end_leaves_no_open_name_behind(record in any_record(), snapshot in any_snapshot()) {
+    fn a_finished_resource_has_no_open_name(record in any_record(), snapshot in any_snapshot()) {
         let Decision { rows, next, .. } = decide(&record, &snapshot);
         let after = record.name_ledger.with(&rows);
         let ended = !record.state.is_ended() && next.is_ended();
@@ -382,7 +382,7 @@ proptest! {
     }
 
     #[test]
-    fn a_world_that_stands_still_is_on_record_after_one_look(
+    fn an_unchanging_world_is_recorded_after_one_snapshot(
         record in any_record(),
         snapshot in any_snapshot(),
     ) {

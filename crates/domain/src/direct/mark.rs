@@ -1,4 +1,4 @@
-//! How a cloud object says whose it is, and how a create says that it was asked before.
+//! The ownership mark of a cloud object, and the idempotency token of a create.
 
 use std::fmt;
 use std::str::FromStr;
@@ -63,7 +63,7 @@ pub struct Binding {
 /// The mark of ownership on a cloud object, as its labels say it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Mark {
-    /// Whose it is.
+    /// Its owner.
     pub owner: Binding,
     /// The request that created it.
     pub request: RequestId,

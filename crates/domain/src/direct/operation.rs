@@ -1,4 +1,4 @@
-//! Long-running operations of a cloud, as state: they are polled by looking, never waited for.
+//! Long-running operations of a cloud, as state: they are polled with each snapshot, never awaited.
 
 use serde::{Deserialize, Serialize};
 

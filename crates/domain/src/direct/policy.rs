@@ -14,7 +14,7 @@ closed_set! {
     }
 }
 
-/// Reads the annotation. What is not there is the default; what cannot be read is told apart from
+/// Reads the annotation. A missing value is the default; an unreadable one is distinguished from
 /// it, so that a misspelt `abandon` deletes nothing.
 pub fn read(annotation: Option<&str>) -> Result<Policy, crate::object::closed::UnknownWord> {
     annotation.map_or(Ok(Policy::Hold), str::parse)

@@ -50,7 +50,7 @@ pub struct Call {
     pub body: Option<Value>,
 }
 
-/// What came back.
+/// The answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// An answer of the service.
@@ -68,7 +68,7 @@ pub enum Reply {
 
 impl Reply {
     /// What a read says: something, nothing, or why it says neither. Only 404 says nothing is
-    /// there, and whether that counts is judged by who answered.
+    /// there, and whether that counts is judged by the authority that answered.
     pub fn reading(&self) -> Reading<Option<&Value>> {
         let Self::Answered { status, retry_after, body } = self else {
             return Err(ReadError::Unavailable);

@@ -1,4 +1,4 @@
-//! What a release rests on: rows and records, and never a word alone.
+//! The proof of a release: rows and records, and never an outcome alone.
 //!
 //! Outside of this context a [`ProvenAbsent`] cannot be made, and an [`Ended`] only by asking a row
 //! with its ledger. Rows and orphan records come from a store, so a writer of the store can
@@ -51,7 +51,7 @@ impl ProvenAbsent {
     }
 }
 
-/// The end of a direct resource, with what it rests on: the one thing that takes the finalizer off.
+/// The end of a direct resource, with its proof: the only value that removes the finalizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     outcome: Outcome,
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asked_tells_deleted_from_already_absent() {
+    fn the_requester_distinguishes_deleted_from_already_absent() {
         let proof = || ProvenAbsent(());
         assert_eq!(Ended::absent(proof(), true).outcome(), Outcome::Deleted);
         assert_eq!(Ended::absent(proof(), false).outcome(), Outcome::AlreadyAbsent);

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn every_standing_is_written_and_read_back() {
+    fn every_name_state_is_written_and_read_back() {
         for standing in standings() {
             let it = stamp(standing);
             assert_eq!(Recorded::read(&it.to_text(), &binding()), Ok(it));

@@ -24,14 +24,14 @@ pub const ERROR_MAX: usize = 512;
 /// What is kept where a provider does not say why a machine failed.
 pub const NO_REASON: &str = "no reason given";
 
-/// A machine as it stands on the wire.
+/// A machine as sent on the wire.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Raw {
     /// The provider's name for it.
     pub id: String,
     /// The number of its state.
     pub state: i32,
-    /// Who runs its host, and what it is called there.
+    /// The provider of its host, and its name there.
     pub host: Option<(String, String)>,
     /// Its instance type.
     pub instance_type: String,
@@ -53,7 +53,7 @@ pub struct Raw {
     pub last_error: String,
     /// The cluster it is bound to.
     pub cluster: String,
-    /// What was asked to be kept beside the binding.
+    /// What the provider keeps beside the binding.
     pub shard_metadata: BTreeMap<String, String>,
 }
 
@@ -116,7 +116,7 @@ pub struct Adopted {
 }
 
 /// Takes over a machine that no row knows. Where it is bound its assignment is read from the echo;
-/// what is wanted of it is what it already is, until a plan says otherwise.
+/// its declared state is its current one until a plan changes that.
 pub fn adopt(
     report: &Report,
     provider: &str,

@@ -38,12 +38,12 @@ pub struct Fields {
     pub state: State,
     /// What shall become of it.
     pub wanted: Wanted,
-    /// The last token that was recorded for it, by an order or by a crossing: a look that began
-    /// before is old.
+    /// The last token that was recorded for it, by a command or by a crossing: a snapshot that
+    /// began before is stale.
     pub token: Token,
-    /// How far the order with that token is.
+    /// The progress of the command with that token.
     pub command: CommandState,
-    /// When the last order was recorded.
+    /// When the last command was recorded.
     pub commanded_at: Timestamp,
     /// What the provider names instead of our binding.
     pub disputed: Option<Dispute>,
@@ -89,7 +89,7 @@ closed_set! {
         BareMetal = "bare-metal",
         /// It was paid for in advance.
         Reserved = "reserved",
-        /// It is paid for while it stands.
+        /// It is paid for while it exists.
         OnDemand = "on-demand",
         /// It is cheap and may be taken away.
         Spot = "spot",
@@ -99,7 +99,7 @@ closed_set! {
 /// A host, as its provider calls it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Host {
-    /// Who runs it.
+    /// Its provider.
     pub provider: String,
     /// What it is called there.
     pub reference: String,
@@ -121,11 +121,11 @@ pub enum State {
     Speculative,
     /// Its host is being made.
     Creating,
-    /// Its host stands and is unused.
+    /// Its host exists and is unused.
     Idle {
         /// The host.
         host: Host,
-        /// What was asked of it and taken back; the request may still arrive.
+        /// The command that was withdrawn; the request may still arrive.
         asked: Option<Binding>,
     },
     /// It is joining a cluster.
@@ -153,7 +153,7 @@ pub enum State {
     Deleting {
         /// The host; a machine that failed before it had one is deleted, too.
         host: Option<Host>,
-        /// What was asked of it and taken back; the request may still arrive.
+        /// The command that was withdrawn; the request may still arrive.
         asked: Option<Binding>,
     },
     /// Its provider gave up on it.
@@ -189,7 +189,7 @@ pub enum Target {
     Release,
 }
 
-/// How long each passing phase may last before its order is given again, and how long a failed
+/// How long each passing phase may last before its command is repeated, and how long a failed
 /// machine is left alone before it is cleaned up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadlines {
@@ -269,7 +269,7 @@ impl State {
         }
     }
 
-    /// What was asked of an unbound machine and taken back.
+    /// The withdrawn command of an unbound machine.
     pub const fn asked(&self) -> Option<&Binding> {
         match self {
             Self::Idle { asked, .. } | Self::Deleting { asked, .. } => asked.as_ref(),
@@ -315,7 +315,7 @@ impl Wanted {
         Self { target, grace: Duration::from_mins(10) }
     }
 
-    /// The cluster that is wanted, if one is.
+    /// The declared cluster, if any.
     pub const fn cluster(&self) -> Option<&ClusterId> {
         match &self.target {
             Target::Bind(binding) => Some(&binding.cluster),
@@ -399,7 +399,7 @@ impl Machine {
         now > self.deadline(deadlines)
     }
 
-    /// When the order of its phase is given again.
+    /// When the command of its phase is repeated.
     pub fn deadline(&self, deadlines: &Deadlines) -> Timestamp {
         let patience = match self.phase() {
             Phase::Creating => deadlines.create,
@@ -413,8 +413,8 @@ impl Machine {
         self.fields.phase_since.max(self.fields.commanded_at).after(patience)
     }
 
-    /// The row with another aim. A machine that is bound to the wanted cluster serves the wanted
-    /// need from now on: that is known here and not told.
+    /// The row with another aim. A machine that is bound to the declared cluster serves the
+    /// declared need from now on; the provider gets no command for that.
     #[must_use]
     pub fn aimed(&self, wanted: Wanted) -> Self {
         let mut next = self.clone();
@@ -440,7 +440,7 @@ impl Machine {
         next
     }
 
-    /// The row with these fields changed. Only what keeps the invariants is asked for.
+    /// The row with these fields changed. Only commands that keep the invariants are recorded.
     pub(super) fn changed(&self, change: impl FnOnce(&mut Fields)) -> Self {
         let mut next = self.clone();
         change(&mut next.fields);
@@ -514,7 +514,7 @@ mod tests {
 
     // Requirement: F-14
     #[test]
-    fn a_deadline_counts_from_the_last_order() {
+    fn a_deadline_counts_from_the_last_command() {
         let deadlines = Deadlines::default();
         let it = machine(|it| it.state = State::Creating);
         let late = START.after(deadlines.create);

@@ -29,7 +29,7 @@ pub enum Settlement {
     Drain,
 }
 
-/// Takes a machine out of the plan's hands for a resource of the broker.
+/// Holds a machine for a resource of the broker, so that it is no candidate of the plan.
 pub fn hold(machine: &Machine, holder: ResourceId, wanted: Wanted) -> Result<Change, Refusal> {
     let what = machine.id().to_string();
     let fields = machine.fields();
@@ -74,7 +74,7 @@ pub fn let_go(machine: &Machine, holder: ResourceId) -> Result<Change, Refusal> 
     Ok(untold(aimed.changed(|it| it.holder = None)))
 }
 
-/// Ends a dispute: a person says whose the machine is.
+/// Ends a dispute: an operator names the owner of the machine.
 pub fn settle(
     machine: &Machine,
     settlement: Settlement,

@@ -15,7 +15,7 @@ closed_set! {
         NotFound = "NotFound",
         /// The provider does not know the verb, or does not let us use it.
         Unsupported = "Unsupported",
-        /// The provider does not accept the request as it stands.
+        /// The provider does not accept the request.
         Invalid = "Invalid",
         /// The machine is not where the verb begins.
         OutOfPosition = "OutOfPosition",
@@ -35,7 +35,7 @@ impl ErrorClass {
         }
     }
 
-    /// How the kernel meets it. The row is not changed by any of them: the next look decides.
+    /// How the kernel meets it. The row is not changed by any of them: the next snapshot decides.
     pub fn trouble(self, provider: &str) -> Trouble {
         let what = provider.to_owned();
         match self {

@@ -17,7 +17,7 @@ macro_rules! config {
         pub struct $name(f64);
 
         impl $name {
-            /// The figure, if it is one.
+            /// The amount, if the text is one.
             pub fn new(figure: f64) -> Result<Self, Refusal> {
                 let accepts: fn(f64) -> bool = $accepts;
                 if accepts(figure) {
@@ -121,7 +121,7 @@ mod tests {
 
     // Requirement: F-38
     #[test]
-    fn hostile_figures_are_refused() {
+    fn hostile_amounts_are_refused() {
         for figure in [f64::NAN, -0.01, f64::NEG_INFINITY] {
             assert!(Price::new(figure).is_err(), "{figure}");
             assert!(Penalty::new(figure).is_err(), "{figure}");
@@ -164,7 +164,7 @@ mod tests {
 
         // Requirement: F-38
         #[test]
-        fn any_text_is_a_figure_or_a_refusal(text in ".*") {
+        fn any_text_is_money_or_a_refusal(text in ".*") {
             let _ = text.parse::<Price>();
             let _ = text.parse::<Probability>();
         }

@@ -3,14 +3,14 @@
 use crate::object::closed::closed_set;
 
 closed_set! {
-    /// Where a machine is. A passing phase begins when its order is recorded and ends when the
+    /// Where a machine is. A passing phase begins when its command is recorded and ends when the
     /// provider says so.
     "machine phase" Phase {
         /// It could be had; nothing of it exists.
         Speculative = "Speculative",
         /// Its host is being made.
         Creating = "Creating",
-        /// Its host stands and is unused.
+        /// Its host exists and is unused.
         Idle = "Idle",
         /// It is joining a cluster.
         Configuring = "Configuring",
@@ -41,7 +41,7 @@ impl Phase {
         }
     }
 
-    /// Where a passing phase began: what a provider shows that was not reached by its order.
+    /// Where a passing phase began: what a provider shows that was not reached by its command.
     pub const fn origin(self) -> Option<Self> {
         match self {
             Self::Creating => Some(Self::Speculative),

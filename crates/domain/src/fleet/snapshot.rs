@@ -1,4 +1,4 @@
-//! What an adapter brings back from one look at a machine: answers, not judgements.
+//! What an adapter returns from one snapshot of a machine: answers, not judgements.
 
 use usher_kernel::{Timestamp, Unknown};
 
@@ -6,16 +6,16 @@ use super::accept::Report;
 use super::issue::Token;
 use super::refusal::Refusal;
 
-/// Everything one look saw, unjudged.
+/// The unjudged answers of one snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Who answered.
+    /// The authority that answered.
     pub by: String,
     /// When.
     pub at: Timestamp,
     /// How it was learned.
     pub source: Source,
-    /// The stamp: no verb up to it was outstanding when the look began.
+    /// The stamp: no verb up to it was outstanding when the snapshot began.
     pub stamp: Token,
     /// What the provider said of this machine: its record, that there is none, or nothing at all.
     pub reading: Result<Option<Result<Report, Refusal>>, Unknown>,
@@ -25,7 +25,7 @@ pub struct Snapshot {
     pub paused: bool,
     /// Whether a newer epoch speaks for the shard.
     pub superseded: bool,
-    /// A token that was never used, should an order be recorded.
+    /// A token that was never used, should a command be recorded.
     pub fresh: Token,
 }
 

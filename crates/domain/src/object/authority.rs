@@ -1,7 +1,8 @@
-//! Who answers for a world, and when its silence proves nothing.
+//! The authority that answers for a world, and when its silence proves nothing.
 //!
 //! A world that was rebuilt answers "absent" to everything. So its identity and the highest
-//! revision it ever showed are pinned, and a mass disappearance is held until a person looks.
+//! revision it ever showed are pinned, and a mass disappearance is held until an operator confirms
+//! it.
 
 use serde::{Deserialize, Serialize};
 use usher_kernel::{Timestamp, Trouble, Uid};

@@ -1,6 +1,6 @@
 //! What an agent brings along to enrol: token text, nonce and public key, as checked data.
 //!
-//! It stands with the shared objects because rendering writes the token, tokens verify it, and
+//! It is among the shared objects because rendering writes the token, tokens verify it, and
 //! peers remember nonce and key, and none of them imports another.
 //!
 //! **Invariants**

@@ -64,7 +64,7 @@ impl FromStr for Key {
 
 checked_texts!(Key: Refusal);
 
-/// Whose key it is.
+/// The owner of the key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scope {
     /// The caller.
@@ -73,7 +73,7 @@ pub struct Scope {
     pub project: ProjectId,
 }
 
-/// What was asked for, as a SHA-256.
+/// The request, as a SHA-256.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
@@ -97,7 +97,7 @@ impl Digest {
 /// A key that was used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Used {
-    /// What was asked for.
+    /// The request.
     pub digest: Digest,
     /// The id of what it made.
     pub answer: String,

@@ -19,7 +19,7 @@ pub struct KvCoordinates {
     path: String,
 }
 
-/// Coordinates that cannot be asked for.
+/// Coordinates that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadCoordinates {
     /// The mount is not one.

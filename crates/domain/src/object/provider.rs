@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::manifest::Scope;
 use super::offender::shortened;
 
-/// Who runs the infrastructure.
+/// The operator of the infrastructure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Provider {
@@ -49,7 +49,7 @@ pub struct ConfigType {
     pub api_version: &'static str,
     /// The kind.
     pub kind: &'static str,
-    /// Whether it lives in a namespace.
+    /// Whether it is namespaced.
     pub scope: Scope,
 }
 

@@ -1,4 +1,4 @@
-//! What holds of any look at any Usage, whatever the rules say.
+//! What holds of any snapshot of any Usage, whatever the rules say.
 
 use std::collections::BTreeMap;
 
@@ -165,7 +165,7 @@ fn decide(record: &Record<Usage>, snapshot: &Snapshot) -> Decision<UsageReconcil
     assert_eq!(
         seen,
         fold(&record.state, &record.name_ledger, snapshot),
-        "the same look, the same facts"
+        "the same snapshot, the same facts"
     );
     UsageReconciler::default().decide(record, &seen, NOW)
 }
@@ -239,7 +239,7 @@ proptest! {
 
     // Requirement: G-8, G-23
     #[test]
-    fn a_deletion_is_replayed_as_it_was_wanted_and_not_otherwise(
+    fn a_deletion_is_replayed_with_its_options_and_no_others(
         record in any_record(),
         snapshot in any_snapshot(),
     ) {
@@ -263,7 +263,7 @@ proptest! {
 
     // Requirement: G-3
     #[test]
-    fn what_is_used_is_held_while_a_user_lives_or_is_unknown(
+    fn a_used_object_is_held_while_a_user_exists_or_is_unknown(
         record in any_record(),
         snapshot in any_snapshot(),
     ) {
@@ -276,7 +276,7 @@ proptest! {
                 let row = record.name_ledger.latest(&Role::User.name(user));
                 let recorded = row.filter(|it| it.state == NameState::Seen);
                 if let (Some(found), Some(row)) = (standing(&snapshot, user), recorded) {
-                    prop_assert_ne!(Some(&found.uid), row.uid.as_ref(), "{} lives", user);
+                    prop_assert_ne!(Some(&found.uid), row.uid.as_ref(), "{} exists", user);
                 }
             }
         }
@@ -309,7 +309,7 @@ proptest! {
     }
 
     #[test]
-    fn a_world_that_stands_still_is_on_record_after_two_looks(
+    fn an_unchanging_world_is_recorded_after_two_snapshots(
         record in any_record(),
         snapshot in any_snapshot(),
     ) {

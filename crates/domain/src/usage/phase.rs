@@ -9,7 +9,7 @@ closed_set! {
         Pending = "Pending",
         /// Everything it speaks of is protected, and the API server was seen to refuse.
         Protected = "Protected",
-        /// Its user is gone and may come back under the same name; nothing is protected.
+        /// Its user is gone and may reappear under the same name; nothing is protected.
         Idle = "Idle",
         /// The use is over; what it held is let go. Sticky.
         Releasing = "Releasing",

@@ -1,6 +1,6 @@
-//! What an adapter brings back from one look outside: answers, not judgements.
+//! What an adapter returns from one snapshot of the outside: answers, not judgements.
 //!
-//! What is asked follows from the Usage: see [`objects`] and [`is_probed`].
+//! What is queried follows from the Usage: see [`objects`] and [`is_probed`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,10 +15,10 @@ use crate::object::authority::Authority;
 /// An answer, or why there is none.
 pub type Reading<T> = Result<T, Unknown>;
 
-/// Everything one look saw, unjudged. What is not asked for is empty.
+/// The unjudged answers of one snapshot. What is not queried is empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Who answered.
+    /// The authority that answered.
     pub by: String,
     /// When.
     pub at: Timestamp,
@@ -34,16 +34,16 @@ pub struct Snapshot {
     pub consents: Reading<bool>,
     /// The circle that what is meant would close with Usages that are older.
     pub circle: Reading<Option<String>>,
-    /// What stands under the names that were asked for, live.
+    /// The objects under the queried names, read live.
     pub objects: BTreeMap<ObjectKey, Reading<Found>>,
-    /// The other Usages of those objects, as of this look: an index that has caught up with the
-    /// server since the look began, never one that may lag.
+    /// The other Usages of those objects, as of this snapshot: an index that has caught up with the
+    /// server since the snapshot began, never one that may lag.
     pub others: Reading<Vec<Other>>,
     /// What the server answered to a deletion that was not meant.
     pub probes: BTreeMap<ObjectKey, Reading<Probe>>,
 }
 
-/// What stands under a name.
+/// The object under a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// An object.
@@ -97,7 +97,7 @@ impl Other {
         }
     }
 
-    /// Whether it remembers this deletion, or knows that it was withdrawn after it was asked.
+    /// Whether it remembers this deletion, or knows that it was withdrawn after it was requested.
     pub fn knows(&self, attempt: &Attempt) -> bool {
         self.attempts.get(&attempt.uid).is_some_and(|it| match it {
             Progress::Recorded | Progress::Begun => true,
@@ -115,7 +115,8 @@ pub enum Probe {
     Allowed,
 }
 
-/// The objects to look at: what is held, who uses it, what may carry our mark, what was to go.
+/// The objects to read: held objects, their users, objects that may carry our mark, objects of
+/// denied deletions.
 pub fn objects(usage: &Usage, name_ledger: &NameLedger) -> BTreeSet<ObjectKey> {
     let held = usage.targets().iter().chain(usage.users()).cloned();
     let marked = name_ledger.rows().iter().filter(|it| it.state == NameState::Seen);

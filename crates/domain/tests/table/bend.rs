@@ -1,7 +1,7 @@
 //! Breaks copies of a table and expects the walk to report each: a check must be able to fail.
 //!
 //! Every row is changed in each field, deleted and doubled, and every box of it is widened in each
-//! fact that it narrows. The walk then looks only at the cells in question, up to the first wrong
+//! fact that it narrows. The walk then visits only the cells in question, up to the first wrong
 //! one.
 
 use crate::parse::{Row, Table};

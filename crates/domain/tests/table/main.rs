@@ -3,7 +3,7 @@
 //! A table is written by hand (`tables/*.table`). This program reads it, walks every cell of row
 //! facts times observed facts, and demands that exactly one row matches and that the rules answer
 //! as it says; the laws that hold whatever a table says are held on the same walk. Then it bends
-//! copies of the table and demands to be told, so that a checker that cannot fail is found out.
+//! copies of the table and demands a report, so that a checker that cannot fail is found.
 //!
 //! A further table needs a `Machine` (its facts, its answer and its laws), its text, and a line in
 //! [`main`].

@@ -13,7 +13,7 @@ pub(crate) struct Table {
 /// One row.
 #[derive(Clone)]
 pub(crate) struct Row {
-    /// The line it stands on.
+    /// Its line.
     pub(crate) line: usize,
     /// What it says, blanks squeezed.
     pub(crate) text: String,

@@ -54,7 +54,7 @@ pub(crate) struct Field {
     pub(crate) words: Vec<&'static str>,
     /// What its absence says.
     pub(crate) absent: Absent,
-    /// The fact whose value `same` stands for.
+    /// The fact whose value `same` means.
     pub(crate) follows: Option<usize>,
 }
 
@@ -104,7 +104,7 @@ impl Shape {
         self.facts.iter().position(|fact| fact.name == name)
     }
 
-    /// The set of values for each fact that leaves nothing out.
+    /// The set of values for each fact that is complete.
     pub(crate) fn everything(&self) -> Vec<u32> {
         self.facts.iter().map(Fact::everything).collect()
     }
@@ -160,7 +160,7 @@ impl<C> Machine<C> {
         self.push(Field { name, words, absent, follows: None })
     }
 
-    /// The same with one more field, for which `same` stands for the value of a fact.
+    /// The same with one more field, for which `same` means the value of a fact.
     pub(crate) fn following(
         self,
         fact: &'static str,

@@ -12,7 +12,7 @@ use crate::lifecycle::Record;
 
 const NOW: Timestamp = Timestamp::from_millis(1);
 
-/// A lamp: it is lit by a verb, and that it burns is told.
+/// A lamp: it is lit by an effect, and burning is an event.
 struct Lamp;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -264,7 +264,7 @@ fn an_event_alone_is_written() {
     let mut decision = Lamp.decide(&scene(State::Lit, true).shelf.record.borrow(), &true, NOW);
     assert!(!changes::<Lamp>(&State::Lit, &decision), "nothing moved");
     decision.event = Some(Burns);
-    assert!(changes::<Lamp>(&State::Lit, &decision), "something is told");
+    assert!(changes::<Lamp>(&State::Lit, &decision), "something is emitted");
 }
 
 // Requirement: K-7
@@ -350,13 +350,13 @@ fn a_snapshot_that_failed_as_a_whole_is_reported_under_the_last_reason() {
 }
 
 // Requirement: K-19
-/// Red by: a record that is gone and is looked for again and again.
+/// Red by: a record that is gone and is requeued again and again.
 #[test]
 fn a_record_that_is_gone_ends_the_pass() {
     let mut scene = scene(State::Lit, true);
     scene.shelf.gone = true;
     assert_eq!(scene.pass(), Ok(None));
-    assert_eq!(scene.diary(), ["load"], "nothing is looked at and nothing is written");
+    assert_eq!(scene.diary(), ["load"], "nothing is observed and nothing is written");
 }
 
 #[test]
@@ -380,7 +380,7 @@ fn a_failed_effect_is_reported_before_a_conflict() {
     assert_eq!(scene.step(), Err(stopped), "the newer lease holder has requeued the item");
 }
 
-/// Runs until nothing moves, each verb done so many times, each stage broken once if asked to.
+/// Runs until nothing moves, each verb done so many times, each stage broken once if requested.
 fn settle(times: u32, broken: bool) -> Record<State> {
     let mut scene = scene(State::Dark, false);
     scene.room.times = times;

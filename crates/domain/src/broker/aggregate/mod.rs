@@ -50,7 +50,7 @@ pub struct Fields {
     pub generation: Generation,
     /// How far it has come.
     pub generation_state: GenerationState,
-    /// When deletion was asked for; written once.
+    /// When deletion was requested; written once.
     pub deletion_requested_at: Option<Timestamp>,
     /// Until when absence does not count, because a late request may still arrive.
     pub grace_until: Option<Timestamp>,
@@ -71,7 +71,7 @@ pub struct Fields {
 pub struct Pinned {
     /// The installation that owns whatever it creates.
     pub installation: InstallationId,
-    /// The world the substrate lives in.
+    /// The world of the substrate.
     pub world: String,
     /// The project's namespace there.
     pub namespace: String,
@@ -95,7 +95,7 @@ pub struct Pinned {
     pub provider_config: ProviderConfigId,
 }
 
-/// What a declaration fixes for the whole life.
+/// What a declaration fixes for the lifetime of the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declared {
     /// Its id.
@@ -189,12 +189,12 @@ impl Resource {
         &self.fields.pinned
     }
 
-    /// When deletion was asked for.
+    /// When deletion was requested.
     pub const fn deletion_requested_at(&self) -> Option<Timestamp> {
         self.fields.deletion_requested_at
     }
 
-    /// Whether something of this life is being torn down, so that every generation counts.
+    /// Whether a part of this resource is being torn down, so that every generation counts.
     pub const fn is_tearing_down(&self) -> bool {
         self.fields.deletion_requested_at.is_some()
             || self.fields.phase.is_leaving()
@@ -221,7 +221,7 @@ impl Resource {
         self.fields.grace_until.is_none_or(|until| until <= now)
     }
 
-    /// The facts of the row, with the identity rows as this step leaves them.
+    /// The facts of the row, with the identity rows as of the end of this step.
     pub fn facts(&self, name_ledger: &NameLedger, now: Timestamp) -> RowFacts {
         let intent = match self.fields.deletion_requested_at {
             Some(_) => Intent::Requested,
@@ -268,7 +268,7 @@ impl Resource {
         next.touched(self, now)
     }
 
-    /// The row after deletion was asked for; the same row if it already was.
+    /// The row after deletion was requested; the same row if it already was.
     pub(super) fn retired(&self, grace_until: Option<Timestamp>, now: Timestamp) -> Self {
         if self.fields.deletion_requested_at.is_some() {
             return self.clone();
@@ -283,7 +283,7 @@ impl Resource {
         next.touched(self, now)
     }
 
-    /// The row after a new generation was asked for.
+    /// The row after a new generation was requested.
     pub(super) fn replaced(&self, grace_until: Option<Timestamp>, now: Timestamp) -> Self {
         let mut next = self.clone();
         next.fields.phase = Phase::Pending;
@@ -320,7 +320,7 @@ impl Resource {
         self
     }
 
-    /// Where the XR and its anchor live; beside all namespaces, nowhere.
+    /// The namespace of the XR and its anchor; empty if they are cluster-scoped.
     fn place(&self) -> String {
         match self.fields.pinned.composite.scope() {
             Scope::Namespaced => self.fields.pinned.namespace.clone(),

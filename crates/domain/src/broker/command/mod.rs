@@ -21,7 +21,7 @@ pub struct Change {
     pub event: Option<Event>,
 }
 
-/// What is outstanding when a command takes the resource out of its workers' hands.
+/// What is outstanding when a command ends the work on the resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outstanding {
     /// When the last lease ends, or ended, that was not released.
@@ -64,7 +64,7 @@ pub fn replace(
     Ok(Change { next, rows: vec![], event: None })
 }
 
-/// Gives the resource up: the sanctioned end of a life whose world cannot answer any more.
+/// Gives the resource up: the sanctioned end of a resource whose world cannot answer any more.
 ///
 /// Every open identity row becomes `abandoned`; those rows are the orphan record.
 pub fn abandon(

@@ -50,7 +50,7 @@ fn a_worker_that_released_its_lease_cleanly_is_not_waited_for() {
 
 // Requirement: A-12, V-4
 #[test]
-fn deletion_is_accepted_from_every_phase_and_told_once() {
+fn deletion_is_accepted_from_every_phase_and_emitted_once() {
     for phase in
         [Phase::Pending, Phase::Provisioning, Phase::Enrolling, Phase::Ready, Phase::Failed]
     {
@@ -60,7 +60,7 @@ fn deletion_is_accepted_from_every_phase_and_told_once() {
         let event = Some(Event::Deleting);
         assert_eq!(change, Change { next: next.clone(), rows: vec![], event }, "{phase}");
         let again = deprovision(&next, &until(90_000), NOW.after(BOUND));
-        assert_eq!(again, Change { next, rows: vec![], event: None }, "{phase}, asked again");
+        assert_eq!(again, Change { next, rows: vec![], event: None }, "{phase}, requested again");
     }
 }
 
@@ -74,7 +74,7 @@ fn a_replacement_is_accepted_in_the_converge_phases() {
         assert_eq!(change, Change { next: next.clone(), rows: vec![], event: None }, "{phase}");
         assert_eq!(next.generation_state(), GenerationState::Leaving);
         let again = replace(&next, &until(90_000), NOW.after(BOUND)).unwrap();
-        assert_eq!(again, Change { next, rows: vec![], event: None }, "{phase}, asked again");
+        assert_eq!(again, Change { next, rows: vec![], event: None }, "{phase}, requested again");
     }
 }
 
@@ -110,7 +110,7 @@ fn giving_up_needs_a_reason_and_no_node() {
 
 // Requirement: A-16, V-5
 #[test]
-fn giving_up_abandons_what_is_open_and_is_told() {
+fn abandon_closes_open_names_and_emits_an_event() {
     let it = leaving(Phase::Deprovisioning);
     let open = seen(it.xr_name(G1), "x");
     let record = record(it.clone(), [gone(it.anchor_name(G1), "a"), open.clone()]);
@@ -125,7 +125,7 @@ fn giving_up_abandons_what_is_open_and_is_told() {
 
 // Requirement: A-17
 #[test]
-fn giving_up_what_is_deleted_changes_and_tells_nothing() {
+fn abandon_of_a_deleted_resource_changes_and_emits_nothing() {
     let it = leaving(Phase::Deprovisioning).abandoned(START);
     let record = record(it.clone(), [seen(it.xr_name(G1), "x")]);
     let change = Change { next: it, rows: vec![], event: None };

@@ -60,7 +60,7 @@ fn xr_kind() -> String {
 
 // Requirement: O-2, M-8
 #[test]
-fn a_clear_look_at_nothing_says_so() {
+fn a_complete_snapshot_of_nothing_is_absence() {
     let it = resource(|_| ());
     let name_ledger = NameLedger::new(it.intended("usher", START));
     let folded = fold(&it, &name_ledger, &snapshot());
@@ -105,7 +105,7 @@ fn every_simple_answer_has_its_fact() {
     }
 }
 
-/// A look in which one part did not answer.
+/// A snapshot in which one part did not answer.
 fn blinded(part_of: &str, why: Unknown) -> Snapshot {
     bent(|snapshot| match part_of {
         "gate" => snapshot.namespace_ready = Err(why),
@@ -187,8 +187,8 @@ fn an_anchor_is_ours_by_its_labels_and_recorded_by_its_uid() {
         (seen(name.clone(), "a"), plain(), Anchor::Ours, "recorded"),
         (gone(name.clone(), "a"), plain(), Anchor::Unrecorded, "the row says it is gone"),
         (seen(name.clone(), "b"), plain(), Anchor::Unrecorded, "another was recorded"),
-        (seen(name.clone(), "a"), going.clone(), Anchor::Leaving, "on its way out"),
-        (intent(), going, Anchor::Leaving, "on its way out, not recorded"),
+        (seen(name.clone(), "a"), going.clone(), Anchor::Leaving, "being deleted"),
+        (intent(), going, Anchor::Leaving, "being deleted, not recorded"),
         (
             seen(name.clone(), "a"),
             other(|it| it.record_id = None),
@@ -201,8 +201,13 @@ fn an_anchor_is_ours_by_its_labels_and_recorded_by_its_uid() {
             Anchor::Foreign,
             "another, stripped",
         ),
-        (intent(), other(|it| it.record_id = None), Anchor::Foreign, "no life"),
-        (intent(), other(|it| it.record_id = Some("x".into())), Anchor::Foreign, "another life"),
+        (intent(), other(|it| it.record_id = None), Anchor::Foreign, "no resource"),
+        (
+            intent(),
+            other(|it| it.record_id = Some("x".into())),
+            Anchor::Foreign,
+            "another resource",
+        ),
         (intent(), other(|it| it.installation = None), Anchor::Foreign, "no installation"),
         (
             intent(),
@@ -233,7 +238,7 @@ fn while_converging_only_the_current_anchor_counts() {
 
 // Requirement: O-14
 #[test]
-fn the_worst_anchor_is_the_one_that_stands_firmest() {
+fn the_worst_anchor_is_the_hardest_to_delete() {
     let ranking = [
         Anchor::Absent,
         Anchor::Foreign,
@@ -282,7 +287,7 @@ fn an_xr_is_ours_by_labels_and_by_the_recorded_anchor_as_owner() {
         (recorded(), drifted, Xr::Drifted, "ready and drifted"),
         (recorded(), unready, Xr::Converging, "drift counts once it is ready"),
         (recorded(), plain(failed), Xr::Failed, "failed"),
-        (recorded(), going.clone(), Xr::Deleting, "on its way out"),
+        (recorded(), going.clone(), Xr::Deleting, "being deleted"),
         (seen(name.clone(), "y"), plain(Condition::Ready), Xr::Replaced, "another was recorded"),
         (gone(name.clone(), "y"), plain(Condition::Ready), Xr::Replaced, "another was recorded"),
         (
@@ -291,7 +296,7 @@ fn an_xr_is_ours_by_labels_and_by_the_recorded_anchor_as_owner() {
             Xr::Ready,
             "the same object, back again",
         ),
-        (seen(name.clone(), "y"), going, Xr::Deleting, "a replacement on its way out"),
+        (seen(name.clone(), "y"), going, Xr::Deleting, "a replacement being deleted"),
         (recorded(), unlabelled.clone(), Xr::Ready, "on record, its labels taken off"),
         (recorded(), unowned.clone(), Xr::Ready, "on record, its owner taken off"),
         (seen(name.clone(), "y"), unlabelled.clone(), Xr::Foreign, "another is on record"),
@@ -361,7 +366,7 @@ fn a_standalone_resource_has_no_node_even_if_peers_are_unknown() {
 
 // Requirement: O-15
 #[test]
-fn an_xr_under_an_older_anchor_holds_the_name_and_while_showing_out_it_counts() {
+fn an_xr_of_an_older_anchor_holds_the_name_and_counts_in_teardown() {
     let rows = |it: &Resource| {
         [
             gone(it.anchor_name(G1), "a1"),
@@ -452,7 +457,7 @@ fn in_a_replaced_world_only_recorded_uids_count() {
 
 // Requirement: L-14
 #[test]
-fn absence_settles_only_while_showing_out_and_quiet() {
+fn absence_settles_only_in_teardown_after_the_grace() {
     let asked = |quiet: Option<_>| {
         resource(|it| {
             it.deletion_requested_at = Some(START);
@@ -462,7 +467,7 @@ fn absence_settles_only_while_showing_out_and_quiet() {
     let later = NOW.after(std::time::Duration::from_micros(1));
     let cases = [
         (resource(|_| ()), OPEN, "wanted"),
-        (resource(|it| it.grace_until = Some(NOW)), OPEN, "wanted and quiet"),
+        (resource(|it| it.grace_until = Some(NOW)), OPEN, "not in teardown, grace is over"),
         (asked(Some(later)), OPEN, "in teardown, a request of a worker may still arrive"),
         (asked(Some(NOW)), SETTLED, "in teardown, the grace is over"),
         (asked(None), SETTLED, "in teardown, no lease was held"),
@@ -478,7 +483,7 @@ fn absence_settles_only_while_showing_out_and_quiet() {
 
 // Requirement: O-12
 #[test]
-fn a_failure_is_told_in_its_own_words_up_to_a_bound() {
+fn a_failure_message_is_reported_up_to_a_bound() {
     let it = resource(|_| ());
     let failed = |message: String| {
         let found = xr("x", "a", Condition::Failed { message });

@@ -1,4 +1,4 @@
-//! The finite facts of a ProviderConfig's life, and its verdict.
+//! The finite facts of a ProviderConfig, and its verdict.
 
 use std::convert::Infallible;
 
@@ -11,7 +11,7 @@ use crate::object::closed::closed_set;
 closed_set! {
     /// Where a ProviderConfig is.
     "provider config phase" Phase {
-        /// Wanted, not there yet.
+        /// It has users and is not complete yet.
         Pending = "Pending",
         /// There, and recorded.
         Ready = "Ready",
@@ -33,19 +33,19 @@ closed_set! {
 }
 
 closed_set! {
-    /// The ProviderConfig together with its Secret, which lives exactly as long.
+    /// The ProviderConfig together with its Secret, which exists exactly as long.
     "object" Object {
         /// Neither is there.
         Absent = "Absent",
         /// Ours, but the uid of one is not in the ledger yet.
         Unrecorded = "Unrecorded",
-        /// Ours, recorded, and as rendered; during teardown: one still stands.
+        /// Ours, recorded, and as rendered; during teardown: one still exists.
         Present = "Present",
         /// Ours and recorded, but one is not as it should be rendered, or missing.
         Drifted = "Drifted",
         /// Ours, and one is being deleted.
         Deleting = "Deleting",
-        /// A foreign object has a name of theirs; during teardown: and no other stands.
+        /// A foreign object has a name of theirs; during teardown: and none of ours exists.
         Foreign = "Foreign",
         /// Unknown.
         Unknown = "Unknown",

@@ -21,9 +21,9 @@ pub struct ProviderConfig<'a> {
     pub generation: Generation,
     /// The owner written on the objects.
     pub labels: OwnerLabels,
-    /// Whose it is.
+    /// Its project.
     pub provider: Provider,
-    /// The project's namespace, where the Secret lives in any case.
+    /// The project's namespace, where the Secret always is.
     pub namespace: &'a str,
     /// The cloud's endpoint document; holds nothing secret.
     pub endpoint: &'a Map<String, Value>,
@@ -56,7 +56,8 @@ pub fn provider_config(it: &ProviderConfig<'_>, seen: Option<&Uid>) -> Manifest 
     manifest.with("spec", "endpoint", Value::Object(it.endpoint.clone()))
 }
 
-/// The order to materialise the Secret from the store called `store`, for exactly as long.
+/// The ExternalSecret that materialises the Secret from the store called `store`, for exactly as
+/// long.
 pub fn external_secret(it: &ProviderConfig<'_>, store: &str, seen: Option<&Uid>) -> Manifest {
     let secret = name::provider_config_secret(it.id);
     let key = format!("{}/{}", it.credential.mount(), it.credential.path());

@@ -1,4 +1,4 @@
-//! Accepting an object: what is read from its metadata, and how its life begins.
+//! Accepting an object: what is read from its metadata, and how its record is created.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub struct Accepted {
     pub event: Event,
 }
 
-/// Begins the life of an object that has no row. If our finalizer is already on it, it was ours
+/// Creates the row of an object that has none. If our finalizer is already on it, it was ours
 /// before, and an empty ledger proves nothing.
 pub fn accept(
     key: ObjectKey,

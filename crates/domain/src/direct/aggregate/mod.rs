@@ -44,7 +44,7 @@ pub struct Fields {
     pub spent: Option<String>,
     /// When deletion was first seen; written once.
     pub deletion_seen_at: Option<Timestamp>,
-    /// When it was recorded that the cloud object is asked to go.
+    /// When it was recorded that deletion of the cloud object is requested.
     pub asked_at: Option<Timestamp>,
     /// Until when absence does not count, because a late request may still arrive.
     pub grace_until: Option<Timestamp>,
@@ -69,7 +69,7 @@ pub struct ObjectKey {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Its uid: another object of this name is another life.
+    /// Its uid: another object of this name is another resource.
     pub uid: Uid,
 }
 
@@ -124,13 +124,13 @@ impl Resource {
         self.fields.identity.as_ref()
     }
 
-    /// What a recorded identity of this life is bound to.
+    /// What a recorded identity of this resource is bound to.
     pub fn binding(&self) -> Binding {
         let Fields { object, installation, .. } = &self.fields;
         Binding { installation: *installation, object: object.uid.clone() }
     }
 
-    /// How it ended, with what that rests on: its orphan record, or a name in its ledger that is
+    /// How it ended, with its proof: its orphan record, or a name in its ledger that is
     /// gone, or a ledger that never sent anything. An outcome without that is no end.
     pub fn ended(&self, name_ledger: &NameLedger) -> Option<Ended> {
         let outcome = self.fields.outcome?;
@@ -236,7 +236,7 @@ impl Resource {
         }
     }
 
-    /// The row with the identity that this look found for it.
+    /// The row with the identity that this snapshot found for it.
     pub(super) fn identified(&self, identity: Option<Identified>) -> Self {
         let mut next = self.clone();
         next.fields.identity = self.fields.identity.clone().or(identity);

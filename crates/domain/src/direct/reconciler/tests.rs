@@ -118,7 +118,7 @@ fn an_end_by_policy_gives_the_rows_up_and_writes_what_is_known() {
 
 // Requirement: I-17
 #[test]
-fn a_stripped_finalizer_leaves_an_orphan_record_and_touches_nothing() {
+fn a_stripped_finalizer_writes_an_orphan_record_and_nothing_else() {
     let free = snapshot::Object { deleting: true, finalizers: vec![], ..object() };
     let snapshot = Snapshot {
         object: Ok(Some(free)),
@@ -217,7 +217,7 @@ fn a_lost_record_is_taken_over_from_the_stamp_before_it_is_acted_upon() {
 
 // Requirement: I-24
 #[test]
-fn what_comes_back_after_the_end_is_taken_away() {
+fn what_reappears_after_the_end_is_deleted() {
     let ended = leaving(|it| {
         it.identity = Some(identified("a"));
         it.phase = Phase::Deleted;
@@ -235,7 +235,7 @@ fn what_comes_back_after_the_end_is_taken_away() {
 
 // Requirement: I-39
 #[test]
-fn an_object_that_comes_back_after_its_end_is_let_go_or_told() {
+fn an_object_that_reappears_is_released_or_reported() {
     let ended = || {
         leaving(|it| {
             it.identity = Some(identified("a"));
@@ -278,7 +278,7 @@ fn what_carries_our_mark_is_found_although_the_spec_was_edited() {
 }
 
 #[test]
-fn a_life_without_a_name_is_not_watched_after_its_end() {
+fn a_resource_without_a_name_is_not_watched_after_its_end() {
     let unheard = Snapshot { object: Ok(None), cloud: None, ..snapshot() };
     let decision = decide(&record(resource(|_| ()), []), &unheard);
     let outcome = Outcome::AlreadyAbsent;

@@ -4,8 +4,8 @@
 //! - A reference is `external` alone, or `name` with perhaps a `namespace`; every other shape is
 //!   refused.
 //! - There is one closed set of failures, [`Unresolved`], and no untyped one beside it.
-//! - Configuration references are resolved with [`Converging`] only, and an object that is on its
-//!   way out does not give one.
+//! - Configuration references are resolved with [`Converging`] only, and an object being deleted
+//!   does not give one.
 
 use std::collections::BTreeMap;
 
@@ -153,7 +153,7 @@ closed_set! {
     }
 }
 
-/// What a live read of a referent brought back.
+/// The answer of a live read of a referent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
     /// The object.
@@ -193,11 +193,11 @@ pub struct Referent {
 pub enum Bearing {
     /// Part of the identity.
     Identity,
-    /// Part of the configuration: never resolved in order to delete.
+    /// Part of the configuration: never resolved for a deletion.
     Configuration,
 }
 
-/// The kind of object that a reference may name, and where its identity stands in it.
+/// The kind of object that a reference may name, and the path of its identity in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Target {
     /// The kind, as `group/Kind`.
@@ -257,7 +257,7 @@ impl Resolved {
     }
 }
 
-/// The leave to resolve configuration references: an object that is wanted gives it.
+/// Permission to resolve configuration references, given by an object that is not being deleted.
 #[derive(Debug)]
 pub struct Converging(());
 
@@ -268,7 +268,7 @@ impl Converging {
     }
 }
 
-/// Resolves every reference of an object that is wanted.
+/// Resolves every reference of an object that is not being deleted.
 pub async fn resolve_all(
     reader: &impl Reader,
     declared: &[Declared],
@@ -294,7 +294,7 @@ struct Mode<'a> {
     remembered: &'a [Resolution],
 }
 
-/// Resolves each; of several failures the least conclusive is told.
+/// Resolves each; of several failures the least conclusive is returned.
 async fn resolve(
     reader: &impl Reader,
     declared: impl Iterator<Item = &Declared>,

@@ -71,7 +71,7 @@ impl<'a> Cycle<'a> {
         lacks
     }
 
-    /// Claims what was bound for this very need; whether some of it is still on its way.
+    /// Claims what was bound for this very need; whether some of it is still in transit.
     fn credit_own(&mut self, need: &Wanting, open: &mut Vec<(u32, Quantity)>) -> bool {
         let fleet = self.fleet;
         let Some(tie) = fleet.ties.get(need.tie as usize) else { return false };

@@ -22,7 +22,7 @@ const KEY_ZONE: &str = "topology.kubernetes.io/zone";
 /// The most requirements of one need, and the most values of one requirement.
 const LIST_MAX: usize = 256;
 
-/// A need as it stands on the wire.
+/// A need as sent on the wire.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RawNeed {
     /// What its machines must be.
@@ -43,7 +43,7 @@ pub struct RawNeed {
     pub group: String,
 }
 
-/// A requirement as it stands on the wire.
+/// A requirement as sent on the wire.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RawRequirement {
     /// The key.
@@ -97,7 +97,7 @@ pub struct Need {
     pub profile: Profile,
     /// How much of everything it needs in sum.
     pub aggregate: Resources,
-    /// What a machine is told that serves it.
+    /// What a machine that serves it receives.
     pub assignment: Assignment,
 }
 
@@ -264,7 +264,7 @@ mod tests {
 
     // Requirement: F-39
     #[test]
-    fn what_cannot_be_asked_for_is_refused_by_name() {
+    fn an_invalid_need_is_refused_by_name() {
         let cases = [
             (need(vec![requirement("zone", 5, &[])]), "gang_unsupported"),
             (RawNeed { spread: vec!["zone".to_owned()], ..need(vec![]) }, "spread_unsupported"),
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fingerprint_tells_needs_apart_and_not_amounts() {
+    fn a_fingerprint_distinguishes_needs_and_not_amounts() {
         let read = |raw: &RawNeed| Need::read(raw).unwrap().assignment.fingerprint;
         let one = need(vec![requirement("a", 3, &[]), requirement("b", 1, &["x"])]);
         let mut more = one.clone();

@@ -2,7 +2,7 @@
 //! those that no need claims.
 //!
 //! A victim is aimed at the need it was taken for, at once. From then on it is credited to that
-//! need, so that no second victim is looked for while the first is still leaving.
+//! need, so that no second victim is chosen while the first is still being drained.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ struct Victim {
     burden: f64,
     priority: i32,
     lot: u32,
-    /// Whether its cluster has told all that it needs, so that what no need claims is surplus.
+    /// Whether its cluster has reported all that it needs, so that what no need claims is surplus.
     believed: bool,
 }
 
@@ -84,7 +84,7 @@ impl Cycle<'_> {
         }
     }
 
-    /// Every lot of nodes, the one that is taken first in front. The order is the same for every
+    /// Every lot of nodes, the one that is taken first in front. The sequence is the same for every
     /// need, because its own priority adds the same to each score.
     fn victims(&self) -> Vec<Victim> {
         let fleet = self.fleet;

@@ -169,7 +169,7 @@ fn a_usage_needs_a_purpose() {
     assert_eq!(refused("/spec/resolve", json!("Twice")), invalid("spec.resolve", "Twice"));
 }
 
-/// Where something lives, for the matrix.
+/// The scope of an object, for the matrix.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Place {
     Here,

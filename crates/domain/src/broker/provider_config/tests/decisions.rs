@@ -13,7 +13,7 @@ fn decide(state: &ProviderConfig, rows: &[Row], seen: &Observed) -> Parts {
     };
     let Decision { next, rows, effect, event, wake, reason } =
         ProviderConfigReconciler::default().decide(&record, seen, NOW);
-    assert!(event.is_none(), "a ProviderConfig tells nothing");
+    assert!(event.is_none(), "a ProviderConfig emits no event");
     (next, rows, effect, wake, reason)
 }
 
@@ -110,7 +110,7 @@ fn the_objects_go_one_after_the_other() {
 }
 
 #[test]
-fn a_verb_whose_object_is_not_recorded_as_ours_is_not_done() {
+fn a_verb_on_an_object_not_recorded_as_ours_is_not_applied() {
     let it = config(|_| ());
     let leaving = out(G1);
     let absent = Facts { anchor: Anchor::Ours, ..NOTHING };
@@ -149,7 +149,7 @@ fn the_anchor_waits_for_the_in_flight_grace() {
 
 // Requirement: P-4
 #[test]
-fn the_last_user_makes_it_leave_and_only_then_it_is_asked_to_go() {
+fn teardown_starts_when_the_last_user_is_removed() {
     let it = config(|it| {
         it.phase = Phase::Ready;
         it.users = 0;
@@ -199,7 +199,7 @@ fn what_was_seen_is_recorded_with_the_decision() {
 }
 
 #[test]
-fn a_look_that_missed_something_is_no_rest() {
+fn an_incomplete_snapshot_is_requeued() {
     let it = config(|it| it.phase = Phase::Ready);
     assert_eq!(decide(&it, &[], &observed(UP)).3, Wake::OnChange);
     let (name, by) = (it.anchor_name(G1), "cluster".to_owned());

@@ -161,7 +161,7 @@ fn the_need_of_higher_priority_is_served_first() {
 
 // Requirement: F-24
 #[test]
-fn whatever_is_on_its_way_counts() {
+fn every_machine_in_transit_counts() {
     let mut rows = Rows::new(vec![machine("small", Phase::Speculative); 8]);
     rows.hear("a", vec![need(1, 8)]);
     let first = rows.plan();
@@ -179,7 +179,7 @@ fn whatever_is_on_its_way_counts() {
 
 // Requirement: F-25
 #[test]
-fn a_victim_that_is_still_leaving_counts_for_whom_it_was_taken() {
+fn a_victim_still_being_drained_counts_for_the_need_that_took_it() {
     let (low, high) = (need(100, 12), need(1_000_000, 8));
     let mut rows = Rows::new(vec![node("small", "a", &low); 3]);
     rows.hear("a", vec![low]);
@@ -362,7 +362,7 @@ fn what_holds_all_back_suppresses_the_aims_and_not_the_report() {
 
 // Requirement: F-32
 #[test]
-fn what_stands_idle_beyond_its_window_is_given_back() {
+fn a_machine_idle_beyond_its_window_is_given_back() {
     let kinds = ["small", "spot", "small", "spot"];
     let mut machines = kinds.map(|it| machine(it, Phase::Idle)).to_vec();
     let offer = machines[2].fields().offer.known().unwrap().clone();
@@ -406,7 +406,7 @@ fn a_machine_whose_offer_cannot_be_read_is_given_back() {
         rows.hear("b", vec![need(9, 4)]);
         assert_eq!(rows.plan().aims, [], "it stays while its need is there, and is no victim");
         rows.hear("a", vec![]);
-        assert_eq!(slots(&rows.plan(), Cause::Reclaim), [0], "and leaves when it is not");
+        assert_eq!(slots(&rows.plan(), Cause::Reclaim), [0], "and is drained when it is not");
     }
     let mut rows = Rows::new(vec![kept(&node)]);
     rows.hear("a", vec![one]);
