@@ -91,7 +91,7 @@ pub struct Entry {
     pub project: Option<ProjectId>,
     /// To what: an id or a name.
     pub subject: String,
-    /// What else is worth knowing. No secrets.
+    /// Further detail. No secrets.
     pub detail: Map<String, Value>,
 }
 

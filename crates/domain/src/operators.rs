@@ -99,7 +99,7 @@ pub enum Grant {
     Admin,
 }
 
-/// A role that does not go with its reach.
+/// A role that does not fit its reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BadGrant {
     /// An operator is one of a project.
@@ -190,7 +190,7 @@ mod tests {
 
     // Requirement: HC-4
     #[test]
-    fn a_role_and_its_reach_go_together_or_are_refused() {
+    fn a_role_that_does_not_fit_its_reach_is_refused() {
         let own = Some(project(2));
         let cases = [
             (Role::Viewer, None, Ok(Grant::Viewer(Reach::Installation))),

@@ -153,7 +153,7 @@ pub enum Refusal {
     #[error("the nonce was used with another key")]
     NonceCollision,
     /// The peer is being drained.
-    #[error("the node is leaving")]
+    #[error("the node is being drained")]
     Leaving,
 }
 
@@ -244,7 +244,7 @@ impl Others<'_> {
     }
 }
 
-/// The next thing to do for a peer that must leave.
+/// The next thing to do for a peer that must be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum DrainStep {

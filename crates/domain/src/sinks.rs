@@ -75,7 +75,7 @@ closed_set! {
         Gone = "gone",
         /// It refused for so long that only a person can help.
         Refused = "refused",
-        /// Its place in the log was forgotten: events would be missing.
+        /// Its place in the log was pruned: events would be missing.
         Forgotten = "forgotten",
         /// The database became another installation: its log is not meant for this receiver.
         Moved = "moved",

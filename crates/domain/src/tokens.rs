@@ -198,9 +198,9 @@ impl From<Lifetime> for Duration {
 pub struct Consumption {
     /// The peer it became.
     pub peer: PeerId,
-    /// The nonce it brought.
+    /// The nonce it sent.
     pub nonce: Nonce,
-    /// The key it brought.
+    /// The key it sent.
     pub public_key: PublicKey,
     /// When.
     pub at: Timestamp,
@@ -260,7 +260,7 @@ pub struct ResourceView {
 /// What an agent asks for.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The token it brings.
+    /// The token it sends.
     pub text: TokenText,
     /// The project it believes to enrol into.
     pub project: ProjectId,
@@ -401,7 +401,7 @@ impl Token {
             && !self.is_expired(now)
     }
 
-    /// Answers an agent that brings a token.
+    /// Answers an agent that sends a token.
     pub fn redeem(&self, request: &Request, resource: ResourceView, now: Timestamp) -> Outcome {
         if !self.verifier.accepts(&request.text) {
             return Outcome::Refused(Refusal::WrongVerifier);
@@ -450,7 +450,7 @@ impl Token {
     }
 }
 
-/// An answer that was lost is given again, expired or leaving: it grants nothing new.
+/// A lost answer is repeated, even if expired or in teardown: it grants nothing new.
 fn again(consumed: &Consumption, request: &Request) -> Outcome {
     let same_nonce = consumed.nonce == request.nonce;
     let same_key = consumed.public_key == request.public_key;

@@ -63,7 +63,7 @@ pub trait Reconciler {
     fn timers(&self, next: &Self::State, seen: &Self::Observed) -> Timers;
 
     /// Whether an effect writes the object that holds the record itself. It moves the version that
-    /// the commit compares, so what the snapshot brought is committed before.
+    /// the commit compares, so the sightings of the snapshot are committed before.
     fn writes_record(_: Self::EffectKind) -> bool {
         false
     }

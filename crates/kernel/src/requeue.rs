@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::lifecycle::Wake;
 use crate::time::Timestamp;
 
-/// When the rules want the next step, without a clock.
+/// When the rules schedule the next step, without a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Requeue {
     /// At once: this step only recorded what the next one needs.
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_poll_ends_at_a_deadline_that_is_still_to_come() {
+    fn a_poll_ends_at_a_future_deadline() {
         let with = |deadline| Timers { deadline: Some(deadline), ..timers() };
         let poll = |deadline| Requeue::Poll.wake(&with(deadline), NOW);
         assert_eq!(poll(NOW.after(secs(7))), Wake::At(NOW.after(secs(7))));

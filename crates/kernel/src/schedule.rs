@@ -145,8 +145,8 @@ impl Entry {
             return;
         }
         self.lease_until = None;
-        // A request whose answer did not come may still be in flight. A row that moved is no such
-        // request: everything outside was answered before.
+        // A request whose answer was not received may still be in flight. A row that moved is no
+        // such request: everything outside was answered before.
         if *trouble != Trouble::Conflict {
             self.unreturned_until = self.unreturned_until.max(Some(now));
         }

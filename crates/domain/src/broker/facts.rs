@@ -16,7 +16,7 @@ pub struct RowFacts {
     pub phase: Phase,
     /// Whether deletion was requested.
     pub intent: Intent,
-    /// How far the current generation has come.
+    /// The progress of the current generation.
     pub generation_state: GenerationState,
     /// Whether a node belongs to the substrate.
     pub role: MeshRole,
@@ -58,7 +58,7 @@ closed_set! {
 }
 
 closed_set! {
-    /// How far the current generation has come.
+    /// The progress of the current generation.
     "generation_state" GenerationState {
         /// Its XR was never seen: absence means "not made yet".
         Fresh = "Fresh",

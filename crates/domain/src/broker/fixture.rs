@@ -50,7 +50,7 @@ pub(super) fn composite() -> CompositeType {
     scoped("Namespaced")
 }
 
-/// The same type beside all namespaces.
+/// The same type, cluster-scoped.
 pub(super) fn cluster_wide() -> CompositeType {
     scoped("Cluster")
 }

@@ -26,7 +26,7 @@ use super::tombstone::Tombstone;
 use crate::blueprint::MeshRole;
 use crate::object::authority::Authority;
 
-/// Few uids, so that they meet often.
+/// Few uids, so that they collide often.
 pub(super) fn any_uid() -> impl Strategy<Value = Uid> {
     select(vec!["a", "b", "x", "y"]).prop_map(Uid::new)
 }
@@ -116,8 +116,8 @@ fn names(resource: &Resource) -> Vec<Name> {
 
 fn any_record() -> impl Strategy<Value = Record<Resource>> {
     any_resource().prop_flat_map(|state| {
-        let books = any_name_ledger(names(&state));
-        books.prop_map(move |name_ledger| Record {
+        let ledgers = any_name_ledger(names(&state));
+        ledgers.prop_map(move |name_ledger| Record {
             version: Version(1),
             state: state.clone(),
             name_ledger,
@@ -226,7 +226,7 @@ fn is_unknown(resource: &Resource, snapshot: &Snapshot, name: &Name) -> bool {
     world && (!reading || snapshot.authority == Authority::Replaced)
 }
 
-/// The object that an effect takes away.
+/// The object that an effect deletes.
 fn taken(effect: &Effect) -> Option<(&Name, &Uid)> {
     match effect {
         Effect::DeleteSubstrate { xr, uid } => Some((xr, uid)),
@@ -302,7 +302,7 @@ proptest! {
 
     // Requirement: L-6
     #[test]
-    fn only_what_is_seen_and_ours_is_taken_away(
+    fn only_what_is_seen_and_ours_is_deleted(
         record in any_record(),
         snapshot in any_snapshot(),
     ) {
@@ -342,7 +342,7 @@ proptest! {
         prop_assert!(effect.is_none() || event.is_none(), "{effect:?} {event:?}");
         prop_assert_eq!(next.deletion_requested_at(), before.deletion_requested_at());
         let ahead = next.generation().0.checked_sub(before.generation().0);
-        prop_assert!(ahead.is_some_and(|by| by <= 1), "generations go one by one");
+        prop_assert!(ahead.is_some_and(|by| by <= 1), "generations are torn down one by one");
         prop_assert!(before.deletion_requested_at().is_none() || next.phase().is_leaving());
         prop_assert!(before.phase() != Phase::Deleted || next == *before, "Deleted is for good");
         prop_assert!(next.fields().updated_at >= before.fields().updated_at);
@@ -360,17 +360,17 @@ proptest! {
         record in any_record(),
         snapshot in any_snapshot(),
     ) {
-        let looked = |name_ledger: NameLedger| {
+        let observed = |name_ledger: NameLedger| {
             let seen = fold(&record.state, &name_ledger, &snapshot);
             name_ledger.with(&name_ledger.absorb(&seen.sightings))
         };
-        let after = looked(looked(record.name_ledger.clone()));
-        prop_assert_eq!(looked(after.clone()), after);
+        let after = observed(observed(record.name_ledger.clone()));
+        prop_assert_eq!(observed(after.clone()), after);
     }
 
     // Requirement: T-17
     #[test]
-    fn a_tombstone_only_takes_away(record in any_record(), snapshot in any_snapshot()) {
+    fn a_tombstone_only_deletes(record in any_record(), snapshot in any_snapshot()) {
         let state = record.state.retired(None, NOW).abandoned(NOW);
         let record = Record { state, ..record };
         let seen = fold(&record.state, &record.name_ledger, &snapshot);

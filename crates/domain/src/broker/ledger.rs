@@ -1,4 +1,4 @@
-//! What goes in and out of the broker's ledger, the same for every store and for the simulation.
+//! Input and output of the broker's ledger, the same for every store and for the simulation.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -70,7 +70,7 @@ impl std::fmt::Display for WorkItem {
 pub struct Snapshot {
     /// The views.
     pub views: Views,
-    /// What is remembered of the caller's idempotency key, if it brought one.
+    /// What is remembered of the caller's idempotency key, if it sent one.
     pub used: Option<idempotency::Used>,
     /// When.
     pub now: Timestamp,
@@ -173,7 +173,7 @@ pub type ConfigWrite = RecordWrite<ProviderConfig, Infallible>;
 /// A command of a person about a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// It shall go.
+    /// Its deletion.
     Deprovision,
     /// It shall be made again.
     Replace,

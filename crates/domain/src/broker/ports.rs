@@ -41,7 +41,7 @@ pub struct BlueprintView {
     pub providers: Vec<Provider>,
 }
 
-/// A credential, as far as a declaration goes: never its value.
+/// What a declaration needs of a credential: never its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CredentialView {
     /// Which one.

@@ -28,7 +28,7 @@ reasons! {
         RecordingSubstrate: Info "its substrate is recorded before it is written again";
         WaitingForSubstrate: Info "its substrate is being created and is not ready";
         SubstrateTerminating: Warning "its substrate is being deleted from outside"
-            => "the deletion was requested outside Usher; it cannot be taken back",
+            => "the deletion was requested outside Usher; it cannot be undone",
             "wait: a new generation with a new node follows by itself";
         SubstrateLost: Warning "its substrate vanished; a new generation follows"
             => "the substrate was deleted outside Usher",
@@ -87,9 +87,9 @@ reasons! {
             "grant the rights again; it continues by itself";
         ClusterReplaced: Critical "world {world} is not the one that was pinned"
             => "it was rebuilt or restored from an older state: absence proves nothing",
-            "bring the pinned world back, or `usher abandon {name}`";
+            "restore the pinned world, or `usher abandon {name}`";
         MassDeletionGuardTripped: Critical "too many objects vanished at once in world {world}"
-            => "more objects vanished than the mass-deletion guard allows; none is believed gone",
+            => "more objects vanished than the mass-deletion guard allows; none counts as gone",
             "inspect the world; if they are gone, `usher retry --reset-guard {world}`";
         NodeStateUnknown: Warning "it is not known whether its node is registered"
             => "the peers could not be read",

@@ -1,8 +1,8 @@
 //! What happens next to a resource, and why.
 //!
-//! One pure, total function from facts to a verdict, in two arms: *converge* brings the resource
-//! in, *tear down* tears it down. The transition table beside this crate repeats it,
-//! cell by cell.
+//! One pure, total function from facts to a verdict, in two arms: *converge* provisions the
+//! resource, *tear down* tears it down. The transition table beside this crate repeats it, cell by
+//! cell.
 //!
 //! **Invariants**
 //! - Intent to delete wins over every phase; `Deleted` and `Failed` are sticky.
@@ -134,7 +134,7 @@ fn after_substrate(row: RowFacts, seen: Facts) -> TeardownStep {
     }
     match seen.anchor {
         Anchor::Unknown => unknown(seen.visibility),
-        // One that is being deleted is held by our finalizer: the same verb lets it go.
+        // One that is being deleted is held by our finalizer: the same verb releases it.
         Anchor::Ours | Anchor::Unrecorded | Anchor::Leaving => {
             TeardownStep::Do(EffectKind::DeleteAnchor, Reason::DeletingAnchor)
         }
@@ -304,8 +304,8 @@ fn ready(row: RowFacts, seen: Facts) -> Verdict {
     })
 }
 
-/// The substrate is gone or another took its place: its generation is torn down, unless too much
-/// vanished at once to be believed.
+/// The substrate is gone or was replaced: its generation is torn down, unless the mass-deletion
+/// guard is tripped.
 fn lose(row: RowFacts, seen: Facts, reason: Reason) -> Verdict {
     if seen.visibility == Visibility::GuardTripped {
         return Verdict::wait(row.phase, Requeue::Poll, Reason::MassDeletionGuardTripped);

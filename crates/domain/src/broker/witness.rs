@@ -38,7 +38,7 @@ pub(super) enum Claim {
 pub(super) struct Witness<'a> {
     pub(super) name_ledger: &'a NameLedger,
     pub(super) authority: Authority,
-    /// Whether too much vanished at once to be believed.
+    /// Whether the mass-deletion guard is tripped.
     pub(super) held: bool,
     pub(super) by: &'a str,
     pub(super) at: Timestamp,
@@ -122,8 +122,9 @@ impl Witness<'_> {
         let found = match reading {
             Ok(found) => found,
             Err(why) => {
-                let told = names.last().map(|it| self.sighting(it.clone(), Answer::Unknown(why)));
-                return (Claim::Unknown, told.into_iter().collect());
+                let reported =
+                    names.last().map(|it| self.sighting(it.clone(), Answer::Unknown(why)));
+                return (Claim::Unknown, reported.into_iter().collect());
             }
         };
         let current = names.last().map(|it| it.generation);

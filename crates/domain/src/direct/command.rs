@@ -16,8 +16,8 @@ pub struct Change {
     pub rows: Vec<Row>,
 }
 
-/// Gives up what is being deleted: its end is recorded with everything that is known, and its next
-/// step lets it go. Asking again changes nothing.
+/// Abandons a resource being deleted: its end is recorded with everything that is known, and its
+/// next step releases it. Asking again changes nothing.
 pub fn abandon(
     record: &Record<Resource>,
     (by, reason): (&str, &str),
@@ -66,7 +66,7 @@ mod tests {
 
     // Requirement: I-26
     #[test]
-    fn only_what_is_being_deleted_is_given_up_and_only_for_a_reason() {
+    fn only_a_resource_being_deleted_is_abandoned_with_a_reason() {
         let wanted = abandon(&record(resource(|_| ()), []), ("eve", "why not"), NOW);
         assert_eq!(wanted, Err(Refusal::NotLeaving { what: "ns/web".to_owned() }));
         let silent = abandon(&record(leaving(|_| ()), []), ("eve", " "), NOW);

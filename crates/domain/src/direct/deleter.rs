@@ -1,9 +1,8 @@
 //! Finding and deleting a cloud object from its identity alone.
 //!
 //! The author of a kind writes a [`Deleter`]. It is made of an identity, and the client is handed
-//! to each verb as a type that the author does not choose. So there is no place in it where a spec,
-//! a reference or a reader of the cluster could come from; `tests/wrong_programs` keeps the
-//! programs that try.
+//! to each verb as a type that the author does not choose. So it has no access to a spec, a
+//! reference or a reader of the cluster; `tests/wrong_programs` keeps the programs that try.
 
 use usher_kernel::{NameState, Row, Trouble, Uid};
 
@@ -27,7 +26,7 @@ pub trait Deleter: Sized {
     /// Reads whether the container of the object exists; called after a refusal.
     fn probe(&self, client: &impl Client) -> impl Future<Output = Container>;
 
-    /// Asks the very object to go that the precondition names.
+    /// Deletes the very object that the precondition names.
     fn delete(
         &self,
         client: &impl Client,

@@ -38,7 +38,7 @@ pub enum Effect {
         /// The only object that may be changed.
         at: Precondition,
     },
-    /// Ask the cloud object to go, if it still is the one that was seen.
+    /// Delete the cloud object, if it still is the one that was seen.
     Delete {
         /// Where and what.
         identified: Identified,

@@ -65,7 +65,7 @@ closed_set! {
         BoundElsewhere = "BoundElsewhere",
         /// Nothing, and the stamp cannot be read.
         Malformed = "Malformed",
-        /// Given up by command.
+        /// Abandoned by command.
         Abandoned = "Abandoned",
     }
 }
@@ -133,9 +133,9 @@ closed_set! {
     "policy" Policy {
         /// Delete; hold an orphan.
         Hold = "Hold",
-        /// Delete; let an orphan go, and record it.
+        /// Delete; release an orphan, and record it.
         Release = "Release",
-        /// Leave the cloud object alone.
+        /// Do not touch the cloud object.
         Abandon = "Abandon",
         /// It cannot be read.
         Unreadable = "Unreadable",

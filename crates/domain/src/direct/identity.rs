@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(Identified::of(&Name { name: "a//b".into(), ..name }), None);
     }
 
-    /// Forgets its location, as a careless author would.
+    /// Omits its location, as a careless author would.
     #[derive(Clone, Debug, PartialEq)]
     struct Forgetful(String, String);
 

@@ -240,9 +240,9 @@ proptest! {
         prop_assert!(before.grace_until <= after.grace_until);
         prop_assert!(wake != Wake::Never || after.phase == Phase::Deleted);
         let outcome = after.outcome;
-        let told = matches!(event, Some(Event::Deleted { outcome: it }) if Some(it) == outcome);
+        let reported = matches!(event, Some(Event::Deleted { outcome: it }) if Some(it) == outcome);
         let ended = before.phase != Phase::Deleted && after.phase == Phase::Deleted;
-        prop_assert_eq!(told, ended);
+        prop_assert_eq!(reported, ended);
     }
 
     #[test]
@@ -287,7 +287,7 @@ proptest! {
 
     // Requirement: I-37
     #[test]
-    fn nothing_comes_on_record_as_ours_without_our_mark(
+    fn nothing_is_recorded_as_ours_without_our_mark(
         record in any_record(),
         snapshot in any_snapshot(),
     ) {
@@ -326,7 +326,7 @@ proptest! {
 
     // Requirement: I-10
     #[test]
-    fn the_finalizer_goes_only_with_the_end_that_the_row_keeps(
+    fn the_finalizer_is_removed_only_with_the_recorded_end(
         record in any_record(),
         snapshot in any_snapshot(),
     ) {
@@ -339,7 +339,7 @@ proptest! {
 
     // Requirement: I-38
     #[test]
-    fn nothing_is_let_go_for_an_absence_that_does_not_count(
+    fn nothing_is_released_for_an_absence_that_does_not_count(
         record in any_record(),
         snapshot in any_snapshot(),
     ) {

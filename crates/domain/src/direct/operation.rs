@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::object::closed::closed_set;
 
 closed_set! {
-    /// How far an operation has come.
+    /// The progress of an operation.
     "operation state" Progress {
         /// It runs.
         Running = "running",
@@ -21,7 +21,7 @@ closed_set! {
 pub struct Operation {
     /// What the cloud calls it; recorded, so that it is found again after a restart.
     pub name: String,
-    /// How far it has come.
+    /// Its progress.
     pub progress: Progress,
 }
 

@@ -13,7 +13,7 @@ closed_set! {
         Ready = "Ready",
         /// Deletion was requested.
         Deleting = "Deleting",
-        /// It was let go; sticky. What a late request creates is deleted for a while.
+        /// It was released; sticky. What a late request creates is deleted for a while.
         Deleted = "Deleted",
     }
 }

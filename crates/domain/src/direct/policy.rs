@@ -7,9 +7,9 @@ closed_set! {
     "deletion policy" Policy {
         /// Delete what is identified; an orphan is held until an operator decides. The default.
         Hold = "hold",
-        /// Delete what is identified; an orphan is let go, and on record.
+        /// Delete what is identified; an orphan is released, and recorded.
         ReleaseWithRecord = "release-with-record",
-        /// Leave the cloud object alone, whatever is known of it.
+        /// Do not touch the cloud object, whatever is known of it.
         Abandon = "abandon",
     }
 }

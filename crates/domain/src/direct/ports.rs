@@ -19,7 +19,7 @@ pub trait Reader {
 
 /// One account of a cloud, opened with the credential of a recorded identity.
 pub trait Client {
-    /// Sends one call and brings back the reply.
+    /// Sends one call and returns the reply.
     fn send(&self, call: &Call) -> impl Future<Output = Reply>;
 }
 

@@ -14,7 +14,7 @@ closed_set! {
     "direct outcome" Outcome {
         /// We deleted the cloud object, and it is gone.
         Deleted = "Deleted",
-        /// Nothing of ours was there when we came.
+        /// No object of ours existed before our deletion.
         AlreadyAbsent = "AlreadyAbsent",
         /// The cloud object was left alone because the policy says so; it is on record.
         Abandoned = "Abandoned",
@@ -26,7 +26,7 @@ closed_set! {
 }
 
 impl Outcome {
-    /// Whether the end leaves something in the cloud that an orphan record has to name.
+    /// Whether something may remain in the cloud that an orphan record has to name.
     pub const fn needs_record(self) -> bool {
         match self {
             Self::Deleted | Self::AlreadyAbsent => false,
@@ -64,7 +64,7 @@ impl Ended {
         Self { outcome }
     }
 
-    /// The end of one that may leave something behind, which this record names.
+    /// The end of one that may leave a cloud object behind, which this record names.
     pub fn recorded(record: &OrphanRecord) -> Self {
         Self { outcome: record.outcome() }
     }

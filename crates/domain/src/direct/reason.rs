@@ -47,7 +47,7 @@ reasons! {
         UpdateFailed: Warning "the update failed and is repeated"
             => RETRIED, "fix what the message names; it is repeated by itself";
         DeletedByAnother: Warning "the cloud object is being deleted from outside"
-            => "the deletion was requested outside Usher; it cannot be taken back",
+            => "the deletion was requested outside Usher; it cannot be undone",
             "wait: it is created again once it is gone";
         Recreating: Info "the cloud object is gone and is created again";
         AsDeclared: Info "everything is as declared";
@@ -81,7 +81,7 @@ reasons! {
             "it is queried again by itself";
         CloudLagging: Info "the cloud answered from a replica that lags behind";
         MassDeletionGuardTripped: Critical "too many cloud objects vanished at once"
-            => "more objects vanished than the mass-deletion guard allows; none is believed gone",
+            => "more objects vanished than the mass-deletion guard allows; none counts as gone",
             "inspect the cloud; if they are gone, reset the guard";
         DeletionRequested: Info "the deletion of the object was requested";
         DeletionTimestampLost: Critical "the object is not being deleted although it was before"

@@ -1,7 +1,7 @@
 //! What happens next to a direct resource, and why.
 //!
-//! One pure, total function from facts to a verdict, in two arms: *converge* brings the cloud
-//! object in, *tear down* tears it down. The transition table beside this crate repeats it, cell by
+//! One pure, total function from facts to a verdict, in two arms: *converge* provisions the cloud
+//! object, *tear down* tears it down. The transition table beside this crate repeats it, cell by
 //! cell.
 //!
 //! **Invariants**
@@ -37,9 +37,9 @@ pub fn rules(row: RowFacts, seen: Facts) -> Verdict {
 
 /// The object is released: its end is reported, and what may be left is recorded.
 fn let_go(row: RowFacts, seen: Facts) -> Verdict {
-    let told = |reason| Verdict::emit(EventKind::Deleted, Phase::Deleted, reason);
+    let reported = |reason| Verdict::emit(EventKind::Deleted, Phase::Deleted, reason);
     if row.ended == Ended::Yes {
-        return told(Reason::Gone).requeue(Requeue::Watch);
+        return reported(Reason::Gone).requeue(Requeue::Watch);
     }
     let outcome = match row.identity {
         Identity::None => Outcome::AlreadyAbsent,
@@ -56,7 +56,7 @@ fn let_go(row: RowFacts, seen: Facts) -> Verdict {
         | Identity::Seen
         | Identity::Malformed => Outcome::OrphanReleased,
     };
-    told(ending(outcome)).change_record(RecordChange::End(outcome)).requeue(Requeue::Watch)
+    reported(ending(outcome)).change_record(RecordChange::End(outcome)).requeue(Requeue::Watch)
 }
 
 /// The teardown arm: there is no way back from here.
@@ -172,7 +172,7 @@ fn settle(row: RowFacts, seen: Facts) -> Option<Verdict> {
 /// The converge arm.
 fn converge(row: RowFacts, seen: Facts) -> Verdict {
     let stay = |reason| Verdict::wait(row.phase, Requeue::Poll, reason);
-    // A deletion is never taken back: a cluster that forgot it was restored.
+    // A deletion is never undone: a cluster without it was restored from a backup.
     if row.phase == Phase::Deleting || row.ended == Ended::Yes {
         return stay(Reason::DeletionTimestampLost).requeue(Requeue::OnChange);
     }
@@ -314,8 +314,8 @@ fn step_aside(row: RowFacts, seen: Facts) -> Verdict {
     }
 }
 
-/// It ended: what a late request creates is taken away, for as long as one may arrive, and an
-/// object that a restore brings back is let go.
+/// It ended: what a late request creates is deleted, for as long as one may arrive, and an object
+/// that a restore re-creates is released.
 fn watch(row: RowFacts, seen: Facts) -> Verdict {
     if row.identity == Identity::Seen {
         return take_back(seen);
@@ -329,7 +329,7 @@ fn watch(row: RowFacts, seen: Facts) -> Verdict {
         (Object::Unheld | Object::Held, GraceOver::No) => {
             rest(Requeue::Watch, Reason::DeletionTimestampLost)
         }
-        // What a late driver began may still bring something back.
+        // A late request may still create an object.
         (_, GraceOver::Yes) if seen.operation == Operation::Running => {
             rest(Requeue::Poll, Reason::WaitingForOperation)
         }
@@ -353,7 +353,7 @@ fn watch(row: RowFacts, seen: Facts) -> Verdict {
     }
 }
 
-/// A late driver brought it back after the end.
+/// A late request created it again after the end.
 fn take_back(seen: Facts) -> Verdict {
     let poll = |reason| Verdict::wait(Phase::Deleted, Requeue::Poll, reason);
     match seen.cloud.stands() {
@@ -368,7 +368,7 @@ fn take_back(seen: Facts) -> Verdict {
     }
 }
 
-/// The end is recorded first; the finalizer goes in a later step.
+/// The end is recorded first; the finalizer is removed in a later step.
 fn end(outcome: Outcome) -> Verdict {
     Verdict::wait(Phase::Deleting, Requeue::Now, ending(outcome))
         .change_record(RecordChange::End(outcome))

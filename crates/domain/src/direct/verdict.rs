@@ -19,7 +19,7 @@ closed_set! {
         Create = "Create",
         /// Make the cloud object as declared.
         Update = "Update",
-        /// Ask the cloud object to go.
+        /// Delete the cloud object.
         Delete = "Delete",
         /// Take our finalizer off the object.
         RemoveFinalizer = "RemoveFinalizer",

@@ -41,7 +41,7 @@ pub struct Raw {
     pub capacity_type: i32,
     /// What an hour costs.
     pub price_per_hour: f64,
-    /// The chance that its host is taken away.
+    /// The chance that its host is preempted.
     pub interruption_probability: f64,
     /// What it has.
     pub resources: BTreeMap<String, String>,

@@ -28,7 +28,7 @@ pub struct Fields {
     pub id: MachineId,
     /// The provider.
     pub provider: String,
-    /// The shard that speaks for it.
+    /// The shard that owns it.
     pub owner: ShardId,
     /// The broker's resource behind it, if there is one.
     pub holder: Option<ResourceId>,
@@ -47,7 +47,7 @@ pub struct Fields {
     pub commanded_at: Timestamp,
     /// What the provider names instead of our binding.
     pub disputed: Option<Dispute>,
-    /// When it came into its phase.
+    /// When its phase began.
     pub phase_since: Timestamp,
 }
 
@@ -74,7 +74,7 @@ pub struct Offer {
     pub capacity: CapacityType,
     /// What an hour costs.
     pub price: Price,
-    /// The chance that its host is taken away.
+    /// The chance that its host is preempted.
     pub interruption: Probability,
     /// What can be used of it.
     pub allocatable: Resources,
@@ -91,7 +91,7 @@ closed_set! {
         Reserved = "reserved",
         /// It is paid for while it exists.
         OnDemand = "on-demand",
-        /// It is cheap and may be taken away.
+        /// It is cheap and may be preempted.
         Spot = "spot",
     }
 }
@@ -142,7 +142,7 @@ pub enum State {
         /// The cluster and the need.
         binding: Binding,
     },
-    /// It is leaving its cluster.
+    /// It is being drained from its cluster.
     Draining {
         /// The host.
         host: Host,
@@ -174,7 +174,7 @@ pub enum State {
 pub struct Wanted {
     /// The aim.
     pub target: Target,
-    /// How long whatever runs on it may take to leave.
+    /// How long the eviction of its pods may take.
     pub grace: Duration,
 }
 
@@ -298,7 +298,7 @@ impl Offering {
         matches!(self, Self::Read(_))
     }
 
-    /// What is known once another record came.
+    /// What is known once another record was read.
     #[must_use]
     pub fn after(&self, offer: Option<&Offer>) -> Self {
         match (offer, self) {

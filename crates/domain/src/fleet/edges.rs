@@ -1,4 +1,4 @@
-//! Machines and their providers, synchronous and staged: whatever is lost on the way, every edge
+//! Machines and their providers, synchronous and staged: whatever message is lost, every edge
 //! ends in the right state with the right binding.
 
 use std::collections::BTreeMap;
@@ -235,7 +235,7 @@ fn live(mode: Mode, edge: usize, mishap: Mishap) -> Result<(), String> {
         let snapshot = shard.snapshot_of(Source::List, stale.0, stale.1);
         let decision = shard.decide(&snapshot);
         if decision.next != before || decision.effect.is_some() {
-            return Err("a stale list was believed".to_owned());
+            return Err("a stale list was merged".to_owned());
         }
         shard.issuer.settle(snapshot.fresh);
     }
@@ -271,7 +271,7 @@ fn judge(shard: &Shard, start: Phase, passing: Phase, end: Phase) -> Result<(), 
 
 // Requirement: F-2
 #[test]
-fn every_edge_ends_right_whatever_is_lost_on_the_way() {
+fn every_edge_ends_right_whatever_message_is_lost() {
     let mut lived = 0;
     let mut table = String::new();
     for mode in [Mode::Synchronous, Mode::Staged] {

@@ -30,14 +30,14 @@ pub enum Verb {
         /// What the provider keeps beside the binding.
         metadata: BTreeMap<String, String>,
     },
-    /// Let it leave its cluster.
+    /// Drain it from its cluster.
     Drain {
-        /// How long whatever runs on it may take to leave.
+        /// How long the eviction of its pods may take.
         grace: Duration,
     },
     /// Give its host back.
     Delete,
-    /// Take away what is left of it, since it failed.
+    /// Clean up what is left of it, since it failed.
     Salvage,
 }
 

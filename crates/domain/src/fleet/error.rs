@@ -9,7 +9,8 @@ closed_set! {
     "error class" ErrorClass {
         /// It may work the next time: unavailable, too slow, internal, exhausted, cancelled.
         Retryable = "Retryable",
-        /// A newer token was there before: this verb arrived already, or another voice speaks.
+        /// The provider has seen a newer token: this verb arrived already, or another process sends
+        /// verbs.
         Fenced = "Fenced",
         /// There is no such machine.
         NotFound = "NotFound",
@@ -35,7 +36,7 @@ impl ErrorClass {
         }
     }
 
-    /// How the kernel meets it. The row is not changed by any of them: the next snapshot decides.
+    /// How the kernel treats it. The row is not changed by any of them: the next snapshot decides.
     pub fn trouble(self, provider: &str) -> Trouble {
         let what = provider.to_owned();
         match self {

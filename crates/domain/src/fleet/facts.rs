@@ -54,7 +54,7 @@ closed_set! {
         None = "None",
         /// Its token is recorded; it may have been sent by a worker that died.
         Recorded = "Recorded",
-        /// It was sent; what came of it was not seen yet.
+        /// It was sent; its effect was not seen yet.
         Sent = "Sent",
     }
 }
@@ -90,7 +90,7 @@ closed_set! {
         GuardTripped = "GuardTripped",
         /// No new command may be recorded; commands in progress continue. Absence is held, too.
         Paused = "Paused",
-        /// A newer epoch speaks for the shard: nothing is done.
+        /// A newer epoch holds the lease of the shard: no verb is sent.
         Superseded = "Superseded",
     }
 }

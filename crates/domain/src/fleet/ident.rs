@@ -41,7 +41,7 @@ names! {
     MachineId: "machine",
     /// A cluster that machines are bound to.
     ClusterId: "cluster",
-    /// A shard: the one voice by which its machines are spoken to.
+    /// A shard: the only sender of verbs to its machines.
     ShardId: "shard",
 }
 

@@ -1,6 +1,6 @@
-//! How far a list of all machines can be believed.
+//! How far a list of all machines counts.
 //!
-//! A list brings records, which are merged one by one, and it brings absences, which prove nothing:
+//! A list has records, which are merged one by one, and absences, which prove nothing:
 //! a missing machine is queried by itself. A list that was cut, or in which suddenly too
 //! many are missing, does not even raise the question.
 

@@ -89,7 +89,7 @@ config! {
     Price: Price, |it| it >= 0.0 && it.is_finite();
     /// Dollars that an interruption or a reclamation costs; more than any sum for what is pinned.
     Penalty: Penalty, |it| it >= 0.0;
-    /// The chance per hour that the host is taken away.
+    /// The chance per hour that the host is preempted.
     Probability: Probability, |it| (0.0..=1.0).contains(&it);
 }
 

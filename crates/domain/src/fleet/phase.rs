@@ -16,7 +16,7 @@ closed_set! {
         Configuring = "Configuring",
         /// It is a node of its cluster.
         Configured = "Configured",
-        /// It is leaving its cluster, and is still bound to it.
+        /// It is being drained, and is still bound to its cluster.
         Draining = "Draining",
         /// Its host is being given back.
         Deleting = "Deleting",
@@ -66,8 +66,8 @@ impl Phase {
         self.goal().is_some()
     }
 
-    /// Whether a machine of the reference protocol may go from here to there: by one of its twelve
-    /// edges, or back from `Configuring` before the provider was touched.
+    /// Whether a machine of the reference protocol may pass from one phase to the other: by one of
+    /// its twelve edges, or back from `Configuring` before the provider was touched.
     pub fn leads_to(self, to: Self) -> bool {
         self.goal() == Some(to)
             || to.origin() == Some(self)

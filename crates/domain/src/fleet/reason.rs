@@ -21,7 +21,7 @@ reasons! {
         WaitingForHost: Info "its host is being created";
         WaitingForNode: Info "its host is running and it is joining cluster {cluster}";
         WaitingForDrain: Info
-            "it is leaving cluster {cluster}; it stays bound until its provider shows it unbound";
+            "it is being drained from cluster {cluster}; it stays bound until then";
         WaitingForDeletion: Info "its host is being given back";
         CreateOverdue: Warning "its host was not created within the deadline; it is requested again"
             => SLOW, "check the quota and log of provider {provider}; no action is needed here";
@@ -40,7 +40,7 @@ reasons! {
             => "a late answer to an earlier command, or another client uses provider {provider}",
             "nothing, if it was one machine; else check which clients use the provider";
         HostLost: Warning "its host, or its place in the cluster, was lost"
-            => "provider {provider} took the host away, or it broke",
+            => "provider {provider} reclaimed the host, or it broke",
             "nothing: the need is served by another machine as soon as there is one";
         ProviderReportedFailure: Warning "its provider reported a failure: {error}"
             => "provider {provider} shows it failed; it is left alone for its deadline and then \
@@ -77,8 +77,8 @@ reasons! {
             "fix the provider; the machine is followed again with the next valid record";
         MassDeletionGuardTripped: Critical
             "too many machines of provider {provider} are missing at once"
-            => "an empty or truncated list is the commonest wrong answer; none is believed gone",
-            "inspect the provider; a complete list is believed by itself";
+            => "an empty or truncated list is the commonest wrong answer; none counts as gone",
+            "inspect the provider; a complete list counts by itself";
         Paused: Info "it would be worked on, and shard {shard} is paused"
             => "an operator paused the shard: work in progress continues, and nothing new begins",
             "`usher fleet resume --shard {shard}`; `usher get audit` says who paused it";

@@ -209,7 +209,7 @@ const fn footing(phase: Phase) -> u8 {
     }
 }
 
-/// A failed machine is salvaged once its user had time to leave; one that is held, once its
+/// A failed machine is salvaged once its user had time to drain; one that is held, once its
 /// holder says that it is unused.
 fn clean_up(row: RowFacts, restriction: Restriction) -> Verdict {
     let rest = |requeue, reason| held(row.phase, CommandState::None, requeue, reason);

@@ -23,7 +23,7 @@ pub struct Snapshot {
     pub listing: Listing,
     /// Whether nothing new may be begun.
     pub paused: bool,
-    /// Whether a newer epoch speaks for the shard.
+    /// Whether a newer epoch holds the lease of the shard.
     pub superseded: bool,
     /// A token that was never used, should a command be recorded.
     pub fresh: Token,
@@ -43,11 +43,11 @@ pub enum Source {
 /// What the lists of a provider say about the absence of one machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listing {
-    /// The last one that was believed does not name it.
+    /// The last plausible one does not name it.
     Lacks,
-    /// The last one that was believed names it: a provider that does not know it contradicts
+    /// The last plausible one names it: a provider that does not know it contradicts
     /// itself.
     Names,
-    /// The last one is not believed: too much vanished at once.
+    /// The last one is implausible: too many machines vanished at once.
     Distrusted,
 }

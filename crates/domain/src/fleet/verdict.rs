@@ -26,11 +26,11 @@ closed_set! {
         Create = "Create",
         /// Let it join its cluster.
         Configure = "Configure",
-        /// Let it leave its cluster.
+        /// Drain it from its cluster.
         Drain = "Drain",
         /// Give its host back.
         Delete = "Delete",
-        /// Take away what is left of it, since it failed.
+        /// Clean up what is left of it, since it failed.
         Salvage = "Salvage",
     }
 }

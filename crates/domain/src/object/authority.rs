@@ -66,7 +66,7 @@ pub trait WorldRecords: Send + Sync + 'static {
     fn present<'a>(&'a self, world: &'a str) -> BoxFuture<'a, Result<u32, Trouble>>;
 }
 
-/// When too much vanished at once to be believed.
+/// When the mass-deletion guard trips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MassDeletionGuard {
     /// More than this many...

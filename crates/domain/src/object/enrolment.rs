@@ -1,4 +1,4 @@
-//! What an agent brings along to enrol: token text, nonce and public key, as checked data.
+//! What an agent sends to enrol: token text, nonce and public key, as checked data.
 //!
 //! It is among the shared objects because rendering writes the token, tokens verify it, and
 //! peers remember nonce and key, and none of them imports another.

@@ -1,7 +1,7 @@
 //! Idempotency keys: a request that is repeated is answered again and not done again.
 //!
 //! **Invariants**
-//! - A key belongs to one caller in one project; no caller meets another's.
+//! - A key belongs to one caller in one project; no caller sees another's.
 //! - The same key with another request is refused, never answered with the first one's answer.
 
 use std::str::FromStr;
@@ -105,7 +105,7 @@ pub struct Used {
     pub expires_at: Timestamp,
 }
 
-/// What to do with a request that brings a key.
+/// What to do with a request with a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It is new: do it, and remember.

@@ -18,7 +18,7 @@ use usher_kernel::Uid;
 pub enum Scope {
     /// In a namespace.
     Namespaced,
-    /// Beside all namespaces.
+    /// Cluster-scoped.
     Cluster,
 }
 
@@ -60,7 +60,7 @@ pub enum BadManifest {
     NameMissing,
 }
 
-/// The object another one belongs to: once it is gone, the other goes too.
+/// The object another one belongs to: once it is gone, the other is garbage collected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// Group and version.

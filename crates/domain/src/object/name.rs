@@ -23,7 +23,7 @@ pub const LABEL_RESOURCE_ID: &str = concat!(suffix!(), "/resource-id");
 pub const LABEL_INSTALLATION: &str = concat!(suffix!(), "/installation");
 /// Label: the object is in use.
 pub const LABEL_IN_USE: &str = concat!(suffix!(), "/in-use");
-/// Annotation: a person's note that lets an object go although it is in use.
+/// Annotation: a person's note that allows the deletion of an object in use.
 pub const ANNOTATION_BREAK_GLASS: &str = concat!(suffix!(), "/break-glass");
 /// Annotation of a namespace: the namespaces whose Usages may protect the objects in it.
 pub const ANNOTATION_USAGE_CONSENT: &str = concat!(suffix!(), "/usage-consent");
@@ -68,7 +68,7 @@ pub fn provider_config_anchor(id: ProviderConfigId, generation: Generation) -> S
 }
 
 /// The name of the Secret of a ProviderConfig, and of the ExternalSecret that makes it. Two
-/// ProviderConfigs may use one credential and never one Secret: each goes with its own.
+/// ProviderConfigs may use one credential and never one Secret: each is deleted with its own.
 pub fn provider_config_secret(id: ProviderConfigId) -> String {
     format!("cloud-credentials-{id}")
 }

@@ -1,4 +1,4 @@
-//! One Usage: what was declared, what became of it, and what it promised to repeat.
+//! One Usage: what was declared, what became of it, and the deletions to replay.
 //!
 //! The Usage is an object of the API server and its own ledger: the reconciler writes the status
 //! and, by a verb of its own, finalizer and owner references; nothing else.

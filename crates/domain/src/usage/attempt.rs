@@ -11,7 +11,7 @@ pub const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-c
 /// The user name of the garbage collector where controllers have no service accounts of their own.
 /// Every other controller asks by this name, too: what it asks for is held to its owners as well.
 pub const ACCOUNTLESS_COLLECTOR: &str = "system:kube-controller-manager";
-/// Every name by which the garbage collector asks.
+/// Every user name of the garbage collector.
 const COLLECTORS: [&str; 2] = [COLLECTOR, ACCOUNTLESS_COLLECTOR];
 /// The user name of the controller that deletes the content of a deleted namespace.
 pub const NAMESPACE_CONTROLLER: &str = "system:serviceaccount:kube-system:namespace-controller";
@@ -35,16 +35,16 @@ pub struct Attempt {
     pub at: Timestamp,
     /// When it expires.
     pub expires_at: Timestamp,
-    /// How far it has come.
+    /// Its progress.
     pub progress: Progress,
 }
 
 closed_set! {
     /// What happens to what a deleted object owns.
     "propagation policy" Propagation {
-        /// It goes after its owner.
+        /// It is deleted after its owner.
         Background = "Background",
-        /// It goes before its owner.
+        /// It is deleted before its owner.
         Foreground = "Foreground",
         /// It stays.
         Orphan = "Orphan",
@@ -76,14 +76,14 @@ impl Origin {
     }
 }
 
-/// How far a recorded deletion has come.
+/// The progress of a recorded deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Progress {
     /// It waits for the end of the use.
     Recorded,
     /// It is being replayed.
     Begun,
-    /// Its requester does not want it any more.
+    /// Its requester withdrew it.
     Withdrawn {
         /// Since when: earlier requests do not count.
         at: Timestamp,
@@ -109,7 +109,7 @@ closed_set! {
 }
 
 impl Attempt {
-    /// What these two, of one object, come to: the newer one's wish, and a person's before the
+    /// The merge of two attempts on one object: the newer one's options, and a person's before the
     /// collector's. A withdrawn deletion is not restored by an earlier request, and a replay in
     /// progress stays as it is.
     #[must_use]

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_no_room_the_one_that_runs_out_first_is_forgotten() {
+    fn without_room_the_attempt_that_expires_first_is_dropped() {
         let lasting = |i: usize| {
             let lifetime = Duration::from_mins(100 + (i as u64 * 7) % 64);
             Attempt { expires_at: NOW.after(lifetime), ..attempt(&format!("a{i}")) }

@@ -60,7 +60,7 @@ pub enum Effect {
         /// The only revision that may be deleted, where its owners matter.
         revision: Option<String>,
     },
-    /// Ask the Usage itself to go.
+    /// Delete the Usage itself.
     Retire,
     /// Take our finalizer off the Usage.
     RemoveFinalizer,

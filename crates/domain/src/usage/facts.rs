@@ -71,7 +71,7 @@ closed_set! {
 }
 
 closed_set! {
-    /// Whether an owner of the Usage waits for it before it goes.
+    /// Whether an owner of the Usage waits for it before its own deletion ends.
     "usage owners" Owners {
         /// None does.
         Free = "Free",
@@ -97,7 +97,7 @@ closed_set! {
 closed_set! {
     /// What is used; of several objects the one that needs something first.
     "of" Of {
-        /// Nothing is meant yet.
+        /// Nothing is resolved yet.
         Unresolved = "Unresolved",
         /// It is not there.
         Absent = "Absent",

@@ -52,7 +52,7 @@ pub(super) fn usage_key(name: &str) -> UsageKey {
     UsageKey { kind: UsageKind::Usage, namespace: "ns".to_owned(), name: name.to_owned() }
 }
 
-/// `app` uses `db`: resolved, marked, proven, and bent as said.
+/// `app` uses `db`: resolved, marked, proven, and changed as given.
 pub(super) fn usage(bend: impl FnOnce(&mut Usage)) -> Usage {
     let found = |name: &str| Some(Resolved { from: reference(name), found: vec![key(name)] });
     let mut usage = Usage {

@@ -25,7 +25,7 @@ use crate::object::authority::Authority;
 
 const NAMES: [&str; 4] = ["db", "old", "app", "b"];
 
-/// Few uids, so that they meet often.
+/// Few uids, so that they collide often.
 fn any_uid() -> impl Strategy<Value = Uid> {
     select(vec!["x", "y", "u-1", "o-1"]).prop_map(Uid::new)
 }
@@ -225,7 +225,7 @@ proptest! {
 
     // Requirement: G-6
     #[test]
-    fn a_mark_comes_off_only_where_no_usage_is_known_to_hold(
+    fn a_mark_is_removed_only_where_no_usage_is_known_to_hold(
         record in any_record(),
         snapshot in any_snapshot(),
     ) {
@@ -284,7 +284,7 @@ proptest! {
 
     // Requirement: G-2
     #[test]
-    fn the_usage_goes_when_it_holds_nothing_and_owes_nothing(
+    fn the_usage_is_deleted_when_it_holds_and_owes_nothing(
         record in any_record(),
         snapshot in any_snapshot(),
     ) {
@@ -313,11 +313,11 @@ proptest! {
         record in any_record(),
         snapshot in any_snapshot(),
     ) {
-        let looked = |name_ledger: NameLedger| {
+        let observed = |name_ledger: NameLedger| {
             let seen = fold(&record.state, &name_ledger, &snapshot);
             name_ledger.with(&name_ledger.absorb(&seen.sightings))
         };
-        let after = looked(looked(record.name_ledger.clone()));
-        prop_assert_eq!(looked(after.clone()), after);
+        let after = observed(observed(record.name_ledger.clone()));
+        prop_assert_eq!(observed(after.clone()), after);
     }
 }

@@ -18,7 +18,7 @@ reasons! {
             => "nothing has the name that the Usage refers to, so nothing is protected",
             "create the object or correct the reference; it is found by itself";
         TargetTerminating: Warning "the used object is being deleted already"
-            => "its deletion was accepted before it was protected; that cannot be taken back",
+            => "its deletion was accepted before it was protected; that cannot be undone",
             "wait: a new object under the same name is protected again";
         RecordingTarget: Info "the uid of the used object is recorded before it is marked";
         Marking: Info "the used object is being marked as in use";
@@ -61,9 +61,9 @@ reasons! {
             "grant get, list, watch, patch and delete on the kind; it continues by itself";
         ClusterReplaced: Critical "the cluster is not the one that was pinned"
             => "it was rebuilt or restored from an older state: absence proves nothing",
-            "bring the pinned cluster back, or delete the Usage with its finalizer";
+            "restore the pinned cluster, or delete the Usage with its finalizer";
         MassDeletionGuardTripped: Critical "too many objects vanished at once"
-            => "more objects vanished than the mass-deletion guard allows; none is believed gone",
+            => "more objects vanished than the mass-deletion guard allows; none counts as gone",
             "inspect the cluster; if they are gone, reset the guard";
     }
 }

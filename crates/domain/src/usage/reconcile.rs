@@ -38,7 +38,7 @@ pub fn rules(row: RowFacts, seen: Facts, attempt: Attempt) -> Verdict {
 
 /// Whether the use is over, and what follows.
 ///
-/// A removed kind is as good as gone for a Usage being deleted: its objects are gone with it and no
+/// A removed kind counts as gone for a Usage being deleted: its objects are gone with it and no
 /// object with their uids can reappear. For one that was not, it is a reason to wait. A Usage being
 /// deleted that our finalizer does not hold may vanish at any time and can hold nothing.
 fn end_of_use(row: RowFacts, by: By) -> Option<(Phase, Reason)> {
@@ -135,14 +135,14 @@ fn lack(seen: Facts) -> Reason {
     }
 }
 
-/// A deleted Usage that waits for its user lets its owners go first: one of them may be
+/// A deleted Usage that waits for its user releases its owners first: one of them may be
 /// what its user waits for.
 fn yielding(row: RowFacts) -> Option<Verdict> {
     let waits = row.intent == Intent::Requested && row.owners == Owners::Waiting;
     waits.then(|| Verdict::act(EffectKind::Yield, row.phase, Reason::UnblockingUsageOwners))
 }
 
-/// Lets go of what is not to be held: its mark first, then its recorded deletion.
+/// Releases what is not to be held: its mark first, then its recorded deletion.
 fn clear(row: RowFacts, seen: Facts, attempt: Attempt) -> Option<Verdict> {
     if seen.excess == Excess::Marked {
         return Some(Verdict::act(EffectKind::Unmark, row.phase, Reason::Unmarking));
@@ -150,9 +150,9 @@ fn clear(row: RowFacts, seen: Facts, attempt: Attempt) -> Option<Verdict> {
     match attempt {
         Attempt::None | Attempt::Unknown => None,
         Attempt::Settled => {
-            let told = EventKind::AttemptSettled;
-            let told = Verdict::emit(told, row.phase, Reason::DeletionAttemptSettled);
-            Some(told.change_record(RecordChange::Settle))
+            let reported = EventKind::AttemptSettled;
+            let reported = Verdict::emit(reported, row.phase, Reason::DeletionAttemptSettled);
+            Some(reported.change_record(RecordChange::Settle))
         }
         Attempt::HandOver => {
             Some(Verdict::act(EffectKind::HandOver, row.phase, Reason::HandingOverDeletion))
@@ -245,8 +245,8 @@ fn release(row: RowFacts, seen: Facts, attempt: Attempt) -> Verdict {
     })
 }
 
-/// Nothing is held any more: the Usage itself goes, unless a deletion was denied on its account in
-/// the meantime.
+/// Nothing is held any more: the Usage itself is deleted, unless a deletion was denied on its
+/// account in the meantime.
 fn go(row: RowFacts, seen: Facts, attempt: Attempt) -> Verdict {
     if seen.excess != Excess::None || attempt != Attempt::None {
         return Verdict::wait(Phase::Releasing, Requeue::Now, Reason::DeletionAttemptRecorded);

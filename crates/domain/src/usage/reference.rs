@@ -18,7 +18,7 @@ pub struct ObjectKey {
     pub group: String,
     /// The kind.
     pub kind: String,
-    /// The namespace; empty beside all namespaces.
+    /// The namespace; empty for cluster-scoped objects.
     pub namespace: String,
     /// The name.
     pub name: String,
@@ -56,7 +56,7 @@ closed_set! {
     "usage kind" UsageKind {
         /// In a namespace.
         Usage = "Usage",
-        /// Beside all namespaces.
+        /// Cluster-scoped.
         ClusterUsage = "ClusterUsage",
     }
 }

@@ -16,7 +16,7 @@ use super::reference::UsageKey;
 use crate::object::closed::closed_set;
 
 closed_set! {
-    /// How far a recorded deletion has come.
+    /// The progress of a recorded deletion.
     "replay progress" Progress {
         /// It waits for the end of the use.
         Recorded = "Recorded",
@@ -78,7 +78,7 @@ closed_set! {
 /// What is known of one recorded deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// How far it has come.
+    /// Its progress.
     pub progress: Progress,
     /// Its object.
     pub object: Object,

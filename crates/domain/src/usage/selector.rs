@@ -227,7 +227,7 @@ mod tests {
 
     // Requirement: G-11
     #[test]
-    fn the_first_is_the_oldest_and_then_the_first_by_name_that_is_not_leaving() {
+    fn the_first_is_the_oldest_then_by_name_that_is_not_being_deleted() {
         let leaving = Candidate { deleting: true, ..candidate("a", 1, APP) };
         let among = [candidate("c", 2, APP), candidate("b", 2, APP), leaving.clone()];
         let first = |among: &[_]| found(Selection::First, Resolve::Once, &[], among);

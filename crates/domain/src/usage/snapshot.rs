@@ -30,16 +30,16 @@ pub struct Snapshot {
     pub of_candidates: Reading<Vec<Candidate>>,
     /// What the selector of `by` may match.
     pub by_candidates: Reading<Vec<Candidate>>,
-    /// Whether the other namespace consents, if another one is spoken of.
+    /// Whether the other namespace consents, if another one is named.
     pub consents: Reading<bool>,
-    /// The circle that what is meant would close with Usages that are older.
+    /// The cycle that the resolved objects would close with older Usages.
     pub circle: Reading<Option<String>>,
     /// The objects under the queried names, read live.
     pub objects: BTreeMap<ObjectKey, Reading<Found>>,
     /// The other Usages of those objects, as of this snapshot: an index that has caught up with the
     /// server since the snapshot began, never one that may lag.
     pub others: Reading<Vec<Other>>,
-    /// What the server answered to a deletion that was not meant.
+    /// What the server answered to a dry-run deletion.
     pub probes: BTreeMap<ObjectKey, Reading<Probe>>,
 }
 
@@ -80,7 +80,7 @@ pub struct Other {
     pub uid: Uid,
     /// What it holds.
     pub holds: BTreeSet<ObjectKey>,
-    /// The denied deletions that it has on record, and how far each has come.
+    /// The denied deletions that it has on record, and the progress of each.
     pub attempts: BTreeMap<Uid, Progress>,
 }
 
@@ -106,7 +106,7 @@ impl Other {
     }
 }
 
-/// The server's answer to a deletion that was not meant.
+/// The server's answer to a dry-run deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probe {
     /// Our admission refused it on account of this Usage, or of so many that not all were named.

@@ -1,5 +1,5 @@
 //! Marks that no Usage accounts for: what a late request wrote, and what was left by a Usage that
-//! was taken away by force.
+//! was deleted by force.
 //!
 //! A tiny reconciler beside the Usages: it observes one marked object and removes the mark if no
 //! Usage holds the object. A Usage that is about to hold it has said so before it relies on the
@@ -76,9 +76,9 @@ reasons! {
             "grant the rights; it continues by itself";
         ClusterReplaced: Critical "the cluster is not the one that was pinned"
             => "it was rebuilt or restored from an older state: absence proves nothing",
-            "bring the pinned cluster back";
+            "restore the pinned cluster";
         MassDeletionGuardTripped: Critical "too many objects vanished at once"
-            => "more objects vanished than the mass-deletion guard allows; none is believed gone",
+            => "more objects vanished than the mass-deletion guard allows; none counts as gone",
             "inspect the cluster; if they are gone, reset the guard";
     }
 }

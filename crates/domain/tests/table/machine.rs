@@ -96,8 +96,7 @@ const PAUSED: &str = "nothing new is begun while paused";
 const HELD: &str =
     "a failed machine that a resource holds is not given back before the resource says so";
 const WANTED: &str = "a bound machine is drained only if it is not declared for its cluster";
-const EDGES: &str =
-    "a crossing is an edge of the reference, or its reason names how it leaves the reference";
+const EDGES: &str = "a crossing is an edge of the reference, or its reason names the deviation";
 const NEVER: &str =
     "the requeue is Never exactly in Gone, and passing phases do not wait for a change";
 

@@ -67,7 +67,8 @@ fn outcome(verdict: Verdict) -> Outcome {
     if verdict.change.is_some() { said.with(2, 0) } else { said }
 }
 
-const COMMITTED: &str = "nothing that was not leaving by itself goes before the row says so";
+const COMMITTED: &str =
+    "nothing is deleted before the row is Leaving, unless its deletion began outside";
 const STICKY: &str = "Leaving ends only in a new generation, with all rows settled";
 const REBUILT: &str = "in a rebuilt cluster nothing is done";
 const UNKNOWN: &str = "nothing is done to an unknown object";

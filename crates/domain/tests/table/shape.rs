@@ -1,4 +1,4 @@
-//! What a table speaks of: facts with their words, fields with theirs, and the rules behind them.
+//! What a table covers: facts with their words, fields with theirs, and the rules behind them.
 
 /// The words of a closed set, in order.
 macro_rules! words {
@@ -38,7 +38,7 @@ impl Fact {
 /// What a field says that a row of the table does not mention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Absent {
-    /// To leave it out is a mistake.
+    /// It is mandatory.
     Refused,
     /// Nothing.
     Nothing,
@@ -70,7 +70,7 @@ impl Outcome {
         Self((self.0 & !(0xff << shift)) | ((word as u64 + 1) << shift))
     }
 
-    /// The same, with one field silent.
+    /// The same, with one field omitted.
     #[must_use]
     pub(crate) const fn without(self, field: usize) -> Self {
         Self(self.0 & !(0xff << (8 * field)))
@@ -120,7 +120,7 @@ pub(crate) struct Judgement {
 
 /// A shape and the code behind it.
 pub(crate) struct Machine<C> {
-    /// What its table speaks of.
+    /// What its table covers.
     pub(crate) shape: Shape,
     /// Puts the value with this index into a cell; one for each fact.
     pub(crate) puts: Vec<fn(&mut C, usize)>,

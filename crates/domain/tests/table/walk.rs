@@ -73,10 +73,10 @@ impl Findings {
 
     /// Keeps it, unless there are enough or one that says the same is already there.
     fn show(&mut self, finding: Finding) {
-        let told = |other: &Finding| {
+        let reported = |other: &Finding| {
             (&other.rows, other.outcome, other.law) == (&finding.rows, finding.outcome, finding.law)
         };
-        if self.of(finding.kind).count() < SHOWN && !self.of(finding.kind).any(told) {
+        if self.of(finding.kind).count() < SHOWN && !self.of(finding.kind).any(reported) {
             self.shown.push(finding);
         }
     }

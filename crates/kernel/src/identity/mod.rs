@@ -44,7 +44,7 @@ pub enum NameState {
     Gone,
     /// A foreign object has our name.
     Foreign,
-    /// Given up by command; an orphan record names it.
+    /// Abandoned by command; an orphan record names it.
     Abandoned,
 }
 
@@ -201,7 +201,7 @@ pub enum Unknown {
     Unreachable,
     /// We may not read it.
     Forbidden,
-    /// Too much vanished at once to be believed.
+    /// The mass-deletion guard is tripped.
     GuardTripped,
     /// The authority is not the one that was pinned, or it lost its memory.
     ClusterReplaced,

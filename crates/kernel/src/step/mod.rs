@@ -54,7 +54,7 @@ impl std::fmt::Display for Stage {
     }
 }
 
-/// Runs one pass over one record; `None` if the record is gone: its queue entry is forgotten.
+/// Runs one pass over one record; `None` if the record is gone: its queue entry is deleted.
 ///
 /// *Flow*: load, observe, decide, apply the effect if there is one, commit if anything changed,
 /// report the reason and the trouble if the ledger shows others.

@@ -48,7 +48,7 @@ pub struct Fields {
     pub phase: Phase,
     /// The generation.
     pub generation: Generation,
-    /// How far it has come.
+    /// Its phase.
     pub generation_state: GenerationState,
     /// When deletion was requested; written once.
     pub deletion_requested_at: Option<Timestamp>,
@@ -179,7 +179,7 @@ impl Resource {
         self.fields.generation
     }
 
-    /// How far the generation has come.
+    /// The progress of the generation.
     pub const fn generation_state(&self) -> GenerationState {
         self.fields.generation_state
     }
@@ -201,14 +201,14 @@ impl Resource {
             || matches!(self.fields.generation_state, GenerationState::Leaving)
     }
 
-    /// Whether a token of this generation may be redeemed: no agent enrols into a generation that
-    /// is leaving.
+    /// Whether a token of this generation may be redeemed: no agent enrols into a generation in
+    /// teardown.
     pub fn admits(&self, generation: Generation) -> bool {
         self.fields.generation == generation && !self.is_tearing_down()
     }
 
-    /// The row as its next worker takes it: a worker that has released its lease cleanly since
-    /// the leaving began is not waited for any more.
+    /// The row as its next worker takes it: a worker that has released its lease cleanly since the
+    /// teardown began is not awaited any more.
     #[must_use]
     pub fn with_grace(&self, outstanding: &Outstanding, now: Timestamp) -> Self {
         let mut next = self.clone();
@@ -216,7 +216,7 @@ impl Resource {
         next
     }
 
-    /// Whether absence counts: no request from before the leaving began can still arrive.
+    /// Whether absence counts: no request from before the teardown began can still arrive.
     pub fn is_grace_over(&self, now: Timestamp) -> bool {
         self.fields.grace_until.is_none_or(|until| until <= now)
     }
@@ -301,7 +301,7 @@ impl Resource {
         next.touched(self, now)
     }
 
-    /// The row after it was taken back to be torn down.
+    /// The row after an abandoned resource was put back into teardown.
     pub(super) fn reaped(&self, now: Timestamp) -> Self {
         let mut next = self.clone();
         next.fields.outcome = Some(Outcome::Removed);

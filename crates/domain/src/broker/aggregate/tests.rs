@@ -1,4 +1,4 @@
-//! Every invariant and every turn of the row.
+//! Every invariant and every change of the row.
 
 use usher_kernel::{Evidence, NameState, Requeue, Uid};
 use uuid::Uuid;
@@ -68,7 +68,7 @@ fn both_constructors_refuse_a_broken_field_by_its_name() {
 
 // Requirement: B-27, A-2
 #[test]
-fn a_stored_row_that_contradicts_itself_is_refused_by_the_name_of_the_field() {
+fn a_contradictory_stored_row_is_refused_by_field_name() {
     let cases = [
         ("updated_at", bent(|it| it.updated_at = EARLIER), "nothing changes before it is declared"),
         ("phase_since", bent(|it| it.phase_since = EARLIER), "no phase begins before that"),
@@ -187,7 +187,7 @@ fn teardown_begins_with_deletion_or_with_an_old_generation() {
 fn a_token_is_admitted_into_its_own_generation_while_it_stays() {
     let cases = [
         (resource(|_| ()), G1, true, "the current generation"),
-        (resource(|_| ()), G2, false, "a generation to come"),
+        (resource(|_| ()), G2, false, "a future generation"),
         (resource(|it| it.generation = G2), G1, false, "a generation that passed"),
         (
             resource(|it| it.generation_state = GenerationState::Leaving),
@@ -373,7 +373,7 @@ fn a_replacement_is_begun_once_and_in_pending() {
 
 // Requirement: A-16
 #[test]
-fn giving_up_ends_the_row_and_keeps_an_earlier_intent() {
+fn abandon_ends_the_row_and_keeps_an_earlier_intent() {
     let given_up = resource(|_| ()).abandoned(LATER);
     let expected = bent(|it| {
         it.phase = Phase::Deleted;

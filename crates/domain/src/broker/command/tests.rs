@@ -97,7 +97,7 @@ fn a_replacement_is_refused_where_nothing_shall_follow() {
 
 // Requirement: A-15
 #[test]
-fn giving_up_needs_a_reason_and_no_node() {
+fn abandon_needs_a_reason_and_no_node() {
     let record = record(leaving(Phase::Deregistering), []);
     let what = record.state.id().to_string();
     for reason in ["", " \n"] {
@@ -134,7 +134,7 @@ fn abandon_of_a_deleted_resource_changes_and_emits_nothing() {
 
 // Requirement: L-25
 #[test]
-fn what_was_given_up_is_taken_back_and_nothing_else_is() {
+fn only_an_abandoned_resource_is_put_back_into_teardown() {
     let it = leaving(Phase::Deprovisioning);
     let refused = Err(Refusal::NotAbandoned { what: it.id().to_string() });
     assert_eq!(reap(&record(it.clone(), []), "admin", NOW), refused);

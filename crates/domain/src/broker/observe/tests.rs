@@ -232,8 +232,8 @@ fn while_converging_only_the_current_anchor_counts() {
     let replacing = second(|it| it.generation_state = GenerationState::Leaving);
     assert_eq!(facts(&replacing, rows(&replacing), &old).anchor, Anchor::Ours, "every one counts");
     let name_ledger = NameLedger::new(rows(&converging));
-    let told = answers(&converging, &name_ledger, &old, ANCHOR);
-    assert_eq!(told, vec![(G1, present("a1", true)), (G2, OPEN)], "each one is recorded");
+    let reported = answers(&converging, &name_ledger, &old, ANCHOR);
+    assert_eq!(reported, vec![(G1, present("a1", true)), (G2, OPEN)], "each one is recorded");
 }
 
 // Requirement: O-14
@@ -350,7 +350,7 @@ fn behind_a_tripped_guard_nothing_on_record_is_taken_for_gone() {
     assert_eq!(
         (seen.visibility, seen.xr),
         (Visibility::GuardTripped, Xr::Unknown),
-        "nor what is leaving"
+        "nor what is being deleted"
     );
     let never = NameLedger::new([intended(asked.xr_name(G1)), intended(asked.anchor_name(G1))]);
     let settled = never.absorb(&fold(&asked, &never, &blank).sightings);
@@ -379,18 +379,18 @@ fn an_xr_of_an_older_anchor_holds_the_name_and_counts_in_teardown() {
     let converging = second(|_| ());
     assert_eq!(facts(&converging, rows(&converging), &late).xr, Xr::Foreign, "it holds the name");
     let name_ledger = NameLedger::new(rows(&converging));
-    let told = answers(&converging, &name_ledger, &late, &xr_kind());
-    assert_eq!(told, vec![(G1, present("x1", true)), (G2, OPEN)], "it is the old one's");
+    let reported = answers(&converging, &name_ledger, &late, &xr_kind());
+    assert_eq!(reported, vec![(G1, present("x1", true)), (G2, OPEN)], "it is the old one's");
     let replacing = second(|it| it.generation_state = GenerationState::Leaving);
-    assert_eq!(facts(&replacing, rows(&replacing), &late).xr, Xr::Replaced, "it has to go");
+    assert_eq!(facts(&replacing, rows(&replacing), &late).xr, Xr::Replaced, "it must be deleted");
     let same = bent(|snapshot| snapshot.xr = Ok(Some(xr("x0", "a1", Condition::Ready))));
-    assert_eq!(facts(&replacing, rows(&replacing), &same).xr, Xr::Ready, "it has to go");
+    assert_eq!(facts(&replacing, rows(&replacing), &same).xr, Xr::Ready, "it must be deleted");
     let current = bent(|snapshot| snapshot.xr = Ok(Some(xr("x2", "a2", Condition::Ready))));
     for it in [&converging, &replacing] {
         assert_eq!(facts(it, rows(it), &current).xr, Xr::Ready, "the current one");
-        let told = answers(it, &NameLedger::new(rows(it)), &current, &xr_kind());
+        let reported = answers(it, &NameLedger::new(rows(it)), &current, &xr_kind());
         let absent = Answer::Absent { settled: it.is_tearing_down() };
-        assert_eq!(told, vec![(G1, absent), (G2, present("x2", true))]);
+        assert_eq!(reported, vec![(G1, absent), (G2, present("x2", true))]);
     }
 }
 
@@ -400,16 +400,16 @@ fn a_foreign_xr_is_foreign_to_every_generation() {
     let it = second(|_| ());
     let rows = [gone(it.xr_name(G1), "x1"), foreign(it.xr_name(G2))];
     let snapshot = bent(|snapshot| snapshot.xr = Ok(Some(xr("y", "b", Condition::Ready))));
-    let told = answers(&it, &NameLedger::new(rows), &snapshot, &xr_kind());
-    assert_eq!(told, vec![(G1, present("y", false)), (G2, present("y", false))]);
+    let reported = answers(&it, &NameLedger::new(rows), &snapshot, &xr_kind());
+    assert_eq!(reported, vec![(G1, present("y", false)), (G2, present("y", false))]);
 }
 
 // Requirement: O-21
 #[test]
 fn an_unknown_xr_is_unknown_once() {
     let it = second(|_| ());
-    let told = answers(&it, &NameLedger::default(), &blinded("xr", Forbidden), &xr_kind());
-    assert_eq!(told, vec![(G2, Answer::Unknown(Forbidden))]);
+    let reported = answers(&it, &NameLedger::default(), &blinded("xr", Forbidden), &xr_kind());
+    assert_eq!(reported, vec![(G2, Answer::Unknown(Forbidden))]);
 }
 
 // Requirement: O-4
@@ -451,8 +451,8 @@ fn in_a_replaced_world_only_recorded_uids_count() {
         snapshot.authority = Authority::Replaced;
         snapshot.xr = Err(Forbidden);
     });
-    let told = answers(&it, &name_ledger, &refused, &xr_kind());
-    assert_eq!(told, vec![(G1, Answer::Unknown(Forbidden))], "the cause is kept");
+    let reported = answers(&it, &name_ledger, &refused, &xr_kind());
+    assert_eq!(reported, vec![(G1, Answer::Unknown(Forbidden))], "the cause is kept");
 }
 
 // Requirement: L-14
@@ -475,8 +475,8 @@ fn absence_settles_only_in_teardown_after_the_grace() {
     ];
     for (it, expected, why) in cases {
         for kind in [ANCHOR.to_owned(), xr_kind()] {
-            let told = answers(&it, &NameLedger::default(), &snapshot(), &kind);
-            assert_eq!(told, vec![(G1, expected.clone())], "{why}");
+            let reported = answers(&it, &NameLedger::default(), &snapshot(), &kind);
+            assert_eq!(reported, vec![(G1, expected.clone())], "{why}");
         }
     }
 }

@@ -59,9 +59,9 @@ closed_set! {
         CreateAnchor = "CreateAnchor",
         /// Create each object, or apply it onto the one that was seen.
         Apply = "Apply",
-        /// Ask one object to go, at the uid and revision that were seen.
+        /// Delete one object, at the uid and revision that were seen.
         Delete = "Delete",
-        /// Ask the anchor to go.
+        /// Delete the anchor.
         DeleteAnchor = "DeleteAnchor",
     }
 }

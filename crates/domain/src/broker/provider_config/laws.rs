@@ -40,8 +40,8 @@ fn any_record() -> impl Strategy<Value = Record<ProviderConfig>> {
             let written = [state.config_name(it), state.external_secret_name(it)];
             written.into_iter().chain([state.anchor_name(it), state.secret_name(it)])
         });
-        let books = any_name_ledger(names.collect());
-        books.prop_map(move |name_ledger| Record {
+        let ledgers = any_name_ledger(names.collect());
+        ledgers.prop_map(move |name_ledger| Record {
             version: Version(1),
             state: state.clone(),
             name_ledger,
@@ -122,7 +122,7 @@ proptest! {
 
     // Requirement: P-7
     #[test]
-    fn only_what_is_seen_is_taken_away_and_only_while_leaving(
+    fn only_what_is_seen_is_deleted_and_only_in_teardown(
         record in any_record(),
         snapshot in any_snapshot(),
     ) {
@@ -210,11 +210,11 @@ proptest! {
         record in any_record(),
         snapshot in any_snapshot(),
     ) {
-        let looked = |name_ledger: NameLedger| {
+        let observed = |name_ledger: NameLedger| {
             let seen = fold(&record.state, &name_ledger, &snapshot);
             name_ledger.with(&name_ledger.absorb(&seen.sightings))
         };
-        let after = looked(looked(record.name_ledger.clone()));
-        prop_assert_eq!(looked(after.clone()), after);
+        let after = observed(observed(record.name_ledger.clone()));
+        prop_assert_eq!(observed(after.clone()), after);
     }
 }

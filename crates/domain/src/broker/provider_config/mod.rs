@@ -1,9 +1,8 @@
 //! The ProviderConfig: one counted row per world, namespace and credential.
 //!
-//! It exists while it has users and goes last. Users are counted in the transactions that
-//! accept and delete resources; at zero the row first *commits* that it is leaving, and only then
-//! asks the object to go, so that no resource accepted in between refers to something that
-//! vanishes.
+//! It exists while it has users and is deleted last. Users are counted in the transactions that
+//! accept and delete resources; at zero the row first *commits* `Leaving`, and only then deletes
+//! the object, so that no resource accepted in between refers to something that vanishes.
 //!
 //! **Invariants**
 //! - `Leaving` is sticky until everything is proven gone; a new user then starts a new generation.

@@ -23,7 +23,7 @@ reasons! {
             => "an object without our labels has a name of ours",
             "remove or rename that object; nothing that is not ours is touched";
         DeletedByAnother: Warning "it is being deleted from outside"
-            => "the deletion was requested outside Usher; it cannot be taken back",
+            => "the deletion was requested outside Usher; it cannot be undone",
             "wait: a new generation follows";
         AsDeclared: Info "everything is as declared";
         NoUsers: Info "no resource uses it any more";
@@ -44,9 +44,9 @@ reasons! {
             "grant the rights again; it continues by itself";
         ClusterReplaced: Critical "the world is not the one that was pinned"
             => "it was rebuilt or restored from an older state: absence proves nothing",
-            "bring the pinned world back";
+            "restore the pinned world";
         MassDeletionGuardTripped: Critical "too many objects vanished at once"
-            => "more objects vanished than the mass-deletion guard allows; none is believed gone",
+            => "more objects vanished than the mass-deletion guard allows; none counts as gone",
             "inspect the world; if they are gone, reset the guard";
     }
 }

@@ -101,7 +101,7 @@ fn leave(row: RowFacts, seen: Facts) -> Verdict {
     }
     match seen.anchor {
         Anchor::Unknown => return hold(seen.visibility.unknown_reason()),
-        // One that is being deleted is held by our finalizer: the same verb lets it go.
+        // One that is being deleted is held by our finalizer: the same verb releases it.
         Anchor::Ours | Anchor::Unrecorded | Anchor::Leaving => {
             return Verdict::act(VerbKind::DeleteAnchor, row.phase, Reason::DeletingAnchor);
         }

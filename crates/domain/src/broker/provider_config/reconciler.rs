@@ -42,7 +42,7 @@ pub enum Verb {
         /// The anchor's uid, for the owner references.
         anchor: Uid,
     },
-    /// Ask one object to go, if it still is what was seen.
+    /// Delete one object, if it still is what was seen.
     Delete {
         /// The object.
         object: Name,
@@ -51,7 +51,7 @@ pub enum Verb {
         /// The only revision of it that may be deleted.
         revision: String,
     },
-    /// Ask the anchor with this uid to go.
+    /// Delete the anchor with this uid.
     DeleteAnchor {
         /// The anchor.
         anchor: Name,

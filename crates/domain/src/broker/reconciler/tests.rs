@@ -227,7 +227,7 @@ fn an_incomplete_snapshot_is_requeued() {
 }
 
 #[test]
-fn while_converging_only_the_anchor_of_the_generation_is_let_go() {
+fn while_converging_only_the_anchor_of_the_generation_is_released() {
     let it = resource(|it| it.generation = G2);
     let old = seen(it.anchor_name(G1), "a1");
     let both = NameLedger::new([old.clone(), seen(it.anchor_name(G2), "a2")]);
@@ -313,8 +313,8 @@ fn every_crossing_emits_its_own_event() {
     ];
     for (record, facts, failure, event) in cases {
         let seen = Observed { failure: failure.map(str::to_owned), ..observed(facts) };
-        let (_, _, effect, told, ..) = decide(&record, &seen, NOW);
-        assert_eq!((told, effect), (Some(event), None), "{facts:?}");
+        let (_, _, effect, reported, ..) = decide(&record, &seen, NOW);
+        assert_eq!((reported, effect), (Some(event), None), "{facts:?}");
     }
 }
 

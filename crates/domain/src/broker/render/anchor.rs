@@ -1,4 +1,4 @@
-//! Anchors: what is created under one goes when it goes.
+//! Anchors: objects created under one are garbage collected with it.
 
 use serde_json::json;
 use usher_kernel::{Name, Uid};
@@ -35,7 +35,7 @@ impl OwnerLabels {
     }
 }
 
-/// The kind of an anchor: objects beside all namespaces cannot be owned from within one.
+/// The kind of an anchor: cluster-scoped objects cannot be owned by namespaced ones.
 pub const fn kind(scope: Scope) -> &'static str {
     match scope {
         Scope::Namespaced => "Anchor",

@@ -1,4 +1,4 @@
-//! The ProviderConfig of a credential in a namespace, and how its Secret comes to be.
+//! The ProviderConfig of a credential in a namespace, and the source of its Secret.
 //!
 //! Only coordinates are written: the credential's value never enters this program.
 

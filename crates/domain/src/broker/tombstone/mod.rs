@@ -1,4 +1,4 @@
-//! What is left of a deleted resource: it takes away what a late request creates.
+//! What is left of a deleted resource: it deletes what a late request creates.
 //!
 //! A second, tiny reconciler beside the sticky phase `Deleted`. It is requeued without a timer and
 //! is woken by a change of anything that carries the resource's label.
@@ -115,7 +115,7 @@ pub fn rules(seen: Facts) -> Verdict {
     }
     match seen.anchor {
         Anchor::Unknown => return unknown,
-        // One that is being deleted is held by our finalizer: the same verb lets it go.
+        // One that is being deleted is held by our finalizer: the same verb releases it.
         Anchor::Ours | Anchor::Unrecorded | Anchor::Leaving => {
             return Verdict::act(EffectKind::DeleteAnchor, (), Reason::RemovingAnchor);
         }

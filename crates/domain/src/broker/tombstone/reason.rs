@@ -24,9 +24,9 @@ reasons! {
             "grant the rights again; it continues by itself";
         ClusterReplaced: Critical "the world is not the one that was pinned"
             => "it was rebuilt or restored from an older state: absence proves nothing",
-            "bring the pinned world back";
+            "restore the pinned world";
         MassDeletionGuardTripped: Critical "too many objects vanished at once"
-            => "more objects vanished than the mass-deletion guard allows; none is believed gone",
+            => "more objects vanished than the mass-deletion guard allows; none counts as gone",
             "inspect the world; if they are gone, reset the guard";
     }
 }

@@ -107,7 +107,7 @@ fn a_tombstone_is_requeued_while_it_waits() {
 
 // Requirement: T-28
 #[test]
-fn an_anchor_held_by_our_finalizer_is_let_go() {
+fn an_anchor_held_by_our_finalizer_is_released() {
     let name = deleted().anchor_name(G1);
     let effect = Effect::DeleteAnchor { anchor: name.clone(), uid: Uid::new("a") };
     let facts = observed(Facts { anchor: Anchor::Leaving, ..NOTHING });
@@ -124,7 +124,7 @@ fn what_reappeared_is_recorded_before_it_is_deleted() {
 
 // Requirement: T-20
 #[test]
-fn what_was_given_up_is_left_alone() {
+fn an_abandoned_name_is_not_touched() {
     let given_up = resource(|it| {
         it.phase = Phase::Deleted;
         it.deletion_requested_at = Some(START);

@@ -85,7 +85,7 @@ impl ObjectKey {
 pub enum History {
     /// It was: what it does not name was never sent.
     Witnessed,
-    /// The object was ours before: the ledger, or the object, comes from a restore.
+    /// The object was ours before: the ledger, or the object, was restored.
     Lost,
 }
 
@@ -300,7 +300,7 @@ impl Resource {
     }
 }
 
-/// What goes into the row with a verdict.
+/// What a verdict writes into the row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Turned {
     /// The identity to record.

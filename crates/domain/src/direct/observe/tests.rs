@@ -195,7 +195,7 @@ fn the_object_is_ours_to_act_on_only_with_its_uid_and_our_finalizer() {
     assert_eq!(of(Err(Unknown::Unreachable)), Object::Unknown);
     let rebuilt = Snapshot { object: Ok(None), cluster: Authority::Replaced, ..snapshot() };
     let forgotten = fold(&recorded(), &NameLedger::default(), &rebuilt).facts.object;
-    assert_eq!(forgotten, Object::Unknown, "a rebuilt cluster forgets everything");
+    assert_eq!(forgotten, Object::Unknown, "a rebuilt cluster has no records");
     let behind_the_guard = |object| {
         let snapshot = Snapshot { object: Ok(object), cluster_guard_tripped: true, ..snapshot() };
         fold(&recorded(), &NameLedger::default(), &snapshot).facts.object
@@ -358,7 +358,7 @@ fn a_stamp_of_another_object_or_none_at_all_has_its_own_verdict() {
 
 // Requirement: I-15
 #[test]
-fn one_object_with_our_mark_comes_on_record_and_several_do_not() {
+fn one_object_with_our_mark_is_recorded_and_several_are_not() {
     let search = |found: Vec<Found>| {
         let marked = found.into_iter().zip(["a", "b"]).map(|(it, at)| (identified(at), it));
         Snapshot { search: Some(Ok(marked.collect())), cloud: None, ..snapshot() }
@@ -414,7 +414,7 @@ fn what_a_snapshot_finds_differs_from_what_was_recorded() {
 
 // Requirement: I-22
 #[test]
-fn a_failed_operation_counts_until_its_request_is_given_up() {
+fn a_failed_operation_counts_until_its_request_is_abandoned() {
     let failed = operation::Operation { name: "op-1".to_owned(), progress: Progress::Failed };
     let snapshot = Snapshot { operations: Ok(vec![failed]), ..snapshot() };
     let spent = |name: &str| {

@@ -78,7 +78,7 @@ fn what_was_seen_is_deleted_at_its_uid_and_revision_without_its_parents() {
 
 // Requirement: I-10
 #[test]
-fn the_finalizer_goes_in_a_later_step_than_the_end() {
+fn the_finalizer_is_removed_in_a_later_step_than_the_end() {
     let asked_for = leaving(|it| {
         it.identity = Some(identified("a"));
         it.asked_at = Some(START);
@@ -93,11 +93,11 @@ fn the_finalizer_goes_in_a_later_step_than_the_end() {
     let expected =
         Effect::RemoveFinalizer { object, ended: ended.state.ended(&ended.name_ledger).unwrap() };
     assert_eq!(release.effect, Some(expected));
-    let told = decide(&ended, &Snapshot { object: Ok(None), ..going_snapshot() });
-    assert_eq!(told.event, Some(Event::Deleted { outcome: Outcome::Deleted }));
-    assert_eq!(told.next.phase(), Phase::Deleted);
-    assert_eq!(told.next.fields().watch_until, Some(NOW.after(LIFE.keep)));
-    assert_eq!(told.wake, Wake::At(NOW.after(LIFE.slow)));
+    let reported = decide(&ended, &Snapshot { object: Ok(None), ..going_snapshot() });
+    assert_eq!(reported.event, Some(Event::Deleted { outcome: Outcome::Deleted }));
+    assert_eq!(reported.next.phase(), Phase::Deleted);
+    assert_eq!(reported.next.fields().watch_until, Some(NOW.after(LIFE.keep)));
+    assert_eq!(reported.wake, Wake::At(NOW.after(LIFE.slow)));
 }
 
 // Requirement: I-17

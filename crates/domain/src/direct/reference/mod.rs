@@ -262,7 +262,7 @@ impl Resolved {
 pub struct Converging(());
 
 impl Converging {
-    /// The leave of this object, unless it is being deleted.
+    /// The permission of this object, unless it is being deleted.
     pub fn of(object: &Object) -> Option<Self> {
         (!object.deleting).then_some(Self(()))
     }

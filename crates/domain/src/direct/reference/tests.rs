@@ -124,11 +124,11 @@ fn what_resolved_before_is_remembered_for_the_same_reference() {
 fn of_several_failures_the_least_conclusive_is_returned() {
     let converging = Converging::of(&object()).unwrap();
     let unavailable = Readings::new([("parent", Read::Absent), ("config", Read::Unavailable)]);
-    let told = finished(resolve_all(&unavailable, &declared(), &converging));
-    assert_eq!(told, Err(Unresolved::Unavailable));
+    let reported = finished(resolve_all(&unavailable, &declared(), &converging));
+    assert_eq!(reported, Err(Unresolved::Unavailable));
     let reversed = Readings::new([("parent", Read::Forbidden), ("config", Read::Absent)]);
-    let told = finished(resolve_all(&reversed, &declared(), &converging));
-    assert_eq!(told, Err(Unresolved::Forbidden));
+    let reported = finished(resolve_all(&reversed, &declared(), &converging));
+    assert_eq!(reported, Err(Unresolved::Forbidden));
 }
 
 fn any_value() -> impl Strategy<Value = Value> {

@@ -1,9 +1,9 @@
 //! Merges a snapshot into a row: the one place for all four edges and all sources of snapshots.
 //!
 //! A provider that works asynchronously answers a Drain with "Draining". Code that reads that
-//! answer as the end of the drain clears the binding of a machine that is still leaving. Here an
-//! answer is a snapshot like any other, and a binding is cleared by the arrival in an unbound phase
-//! and by nothing else.
+//! answer as the end of the drain clears the binding of a machine that is still being drained. Here
+//! an answer is a snapshot like any other, and a binding is cleared by the arrival in an unbound
+//! phase and by nothing else.
 
 use usher_kernel::Timestamp;
 

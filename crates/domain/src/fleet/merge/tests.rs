@@ -113,7 +113,7 @@ fn an_answer_with_another_cluster_is_disputed_and_nothing_is_done() {
 
 // Requirement: F-15
 #[test]
-fn a_late_completion_of_what_was_taken_back_is_recognised() {
+fn a_late_completion_of_a_withdrawn_command_is_recognised() {
     let idle = wanted(Phase::Configuring, Target::Unbound);
     let taken_back = after(&idle, report(Phase::Idle)).next;
     assert_eq!(taken_back.state().asked(), Some(&binding("a")));
@@ -128,7 +128,7 @@ fn a_late_completion_of_what_was_taken_back_is_recognised() {
 
 // Requirement: F-10
 #[test]
-fn a_slow_list_does_not_take_back_what_was_seen_since_it_began() {
+fn a_slow_list_does_not_revert_what_was_seen_since_it_began() {
     let it = wanted(Phase::Configuring, Target::Bind(binding("a")));
     let list = Snapshot { source: Source::List, ..snapshot(Some(report(Phase::Configuring))) };
     let configured = after(&it, report(Phase::Configured)).next;

@@ -1,4 +1,4 @@
-//! When a roll-up is believed: not before the first, and not at once when it suddenly shrinks.
+//! When a roll-up counts: not before the first, and not at once when it suddenly shrinks.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,12 +24,12 @@ closed_set! {
     "judged" Judged {
         /// It is the demand from now on.
         Accepted = "Accepted",
-        /// It shrinks too much to be believed alone; the demand stays as it was.
+        /// It shrinks too much to count alone; the demand stays as it was.
         Held = "Held",
     }
 }
 
-/// How far the roll-ups of one cluster can be believed. It is kept with the demand, so that a
+/// How far the roll-ups of one cluster count. It is kept with the demand, so that a
 /// roll-up is judged once, however often it is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trust {

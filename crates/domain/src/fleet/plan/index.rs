@@ -30,7 +30,7 @@ pub struct Slot(pub u32);
 pub struct Windows {
     /// For what is paid for while it exists.
     pub on_demand: Duration,
-    /// For what may be taken away.
+    /// For what may be preempted.
     pub spot: Duration,
 }
 
@@ -58,7 +58,7 @@ pub struct Fleet {
     resources: BTreeMap<String, u32>,
     pub(super) clusters: BTreeMap<ClusterId, u32>,
     pub(super) by_cluster: Vec<Cluster>,
-    /// The machines that leave a cluster for no other, and the number of that cluster.
+    /// The machines being drained from a cluster for no other, and the number of that cluster.
     leaving: BTreeMap<u32, u32>,
     /// Idle machines by the second at which their window ends.
     due: BTreeSet<(u32, u32)>,

@@ -74,7 +74,7 @@ pub struct Circumstances {
     pub now: Timestamp,
     /// Whether the store answers.
     pub store_up: bool,
-    /// Whether the last list of machines is believed.
+    /// Whether the last list of machines is complete and plausible.
     pub list_believed: bool,
     /// Whether the plan is acted upon.
     pub switch: Switch,
@@ -110,7 +110,7 @@ pub struct Aim {
     pub slot: Slot,
     /// The aim.
     pub goal: Goal,
-    /// How long whatever runs on it may take to leave.
+    /// How long the eviction of its pods may take.
     pub grace: Duration,
     /// Why.
     pub cause: Cause,

@@ -9,7 +9,7 @@ use super::report::{ClusterReport, HeldBack};
 use super::{Aim, Cause, Goal, PlanConfig};
 
 impl Cycle<'_> {
-    /// Takes back the surplus of every cluster, as far as nothing speaks against it.
+    /// Reclaims the surplus of every cluster, as far as nothing holds it back.
     pub(super) fn reclaim(&mut self, believed: bool, config: PlanConfig) -> Vec<ClusterReport> {
         let fleet = self.fleet;
         fleet.by_cluster.iter().map(|it| self.reclaim_from(it, believed, config)).collect()
@@ -78,7 +78,7 @@ impl Cycle<'_> {
     }
 }
 
-/// What speaks against taking anything back from a cluster.
+/// What holds back reclaiming from a cluster.
 pub(super) fn gate(cluster: &Cluster, believed: bool) -> Option<HeldBack> {
     if !believed {
         Some(HeldBack::ListQuarantined)

@@ -9,7 +9,7 @@ closed_set! {
     "outcome" Outcome {
         /// Nodes of its own cover it.
         Satisfied = "Satisfied",
-        /// Machines that are on their way cover what nodes do not.
+        /// Machines in transit cover what nodes do not.
         InFlight = "InFlight",
         /// This plan gives it what it lacks.
         Assigned = "Assigned",
@@ -31,7 +31,7 @@ closed_set! {
         Paused = "Paused",
         /// It is a dry run: nothing is aimed at.
         DryRun = "DryRun",
-        /// The list of machines is not believed: nothing is taken away.
+        /// The list of machines is implausible: nothing is reclaimed.
         ListQuarantined = "ListQuarantined",
         /// No roll-up of the cluster was received yet: nothing is taken from it as surplus.
         FirstRollUp = "FirstRollUp",

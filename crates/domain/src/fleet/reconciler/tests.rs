@@ -72,8 +72,8 @@ fn each_passing_phase_sends_its_verb() {
 // Requirement: F-35
 #[test]
 fn every_crossing_is_emitted_for_the_cluster_it_concerns() {
-    let told = |machine: &Machine, report| seen(machine, report).event.unwrap();
-    let drained = told(&wanted(Phase::Draining, Target::Unbound), report(Phase::Idle));
+    let reported = |machine: &Machine, report| seen(machine, report).event.unwrap();
+    let drained = reported(&wanted(Phase::Draining, Target::Unbound), report(Phase::Idle));
     let expected = Event {
         kind: EventType::Moved,
         from: Phase::Draining,
@@ -82,9 +82,9 @@ fn every_crossing_is_emitted_for_the_cluster_it_concerns() {
         error: None,
     };
     assert_eq!(drained, expected, "the one that it was bound to");
-    let begun = told(&wanted(Phase::Idle, Target::Bind(binding("b"))), report(Phase::Idle));
+    let begun = reported(&wanted(Phase::Idle, Target::Bind(binding("b"))), report(Phase::Idle));
     assert_eq!(begun.cluster, Some(cluster("b")), "the one that it is bound to");
-    let failed = told(&wanted(Phase::Configuring, Target::Unbound), report(Phase::Failed));
+    let failed = reported(&wanted(Phase::Configuring, Target::Unbound), report(Phase::Failed));
     assert_eq!(failed.error.as_deref(), Some("no quota"));
     let gone = decide(&wanted(Phase::Configured, Target::Unbound), &snapshot(None)).event.unwrap();
     assert_eq!(
@@ -146,7 +146,7 @@ fn a_failed_machine_is_cleaned_up_after_its_deadline_unless_it_is_held() {
 
 // Requirement: F-13
 #[test]
-fn a_failed_machine_that_its_holder_is_done_with_is_salvaged_without_a_wait() {
+fn a_failed_machine_that_is_unused_is_salvaged_without_a_wait() {
     let held = wanted(Phase::Failed, Target::Release);
     let held = held.changed(|it| it.holder = Some(resource(1)));
     let at = |after: Duration| {

@@ -80,7 +80,7 @@ pub struct Surroundings {
     pub of: Option<Scope>,
     /// The scope of `by`'s kind, if it is served.
     pub by: Option<Scope>,
-    /// Whether the other namespace consents, if another one is spoken of.
+    /// Whether the other namespace consents, if another one is named.
     pub consents: bool,
 }
 
@@ -169,8 +169,8 @@ pub fn is_consented(annotation: Option<&str>, namespace: &str) -> bool {
     listed.any(|it| it == "*" || (it == namespace && !namespace.is_empty()))
 }
 
-/// What one of Crossplane's own Usages speaks of, by name: `of` and `by`. Selectors that it has not
-/// resolved yet speak of nothing.
+/// What one of Crossplane's own Usages names: `of` and `by`. Selectors that it has not
+/// resolved yet name nothing.
 pub fn foreign(document: &Value) -> Result<(Option<ObjectKey>, Option<ObjectKey>), Refusal> {
     let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str).unwrap_or("");
     let api_version = text("/apiVersion");

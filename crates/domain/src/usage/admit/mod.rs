@@ -60,7 +60,7 @@ pub struct Deletion {
     pub uid: Uid,
     /// Whether it is being deleted already.
     pub deleting: bool,
-    /// The note of a person that lets it go, if it carries one.
+    /// The note of a person that allows its deletion, if it carries one.
     pub break_glass: Option<String>,
     /// The uids of its owners.
     pub owners: Vec<Uid>,
@@ -68,7 +68,7 @@ pub struct Deletion {
     pub propagation: Propagation,
     /// The requester.
     pub requester: String,
-    /// Whether nothing is meant to happen.
+    /// Whether it is a dry run.
     pub dry_run: bool,
     /// Whether records of ours exist in it, if it is a project's namespace.
     pub rows_live: bool,
@@ -153,7 +153,7 @@ closed_set! {
         DeleteTheUsage = "DeleteTheUsage",
         /// Delete the objects in the namespace first.
         EmptyTheNamespace = "EmptyTheNamespace",
-        /// Leave the mark where it is.
+        /// Keep the mark.
         KeepTheMark = "KeepTheMark",
         /// Correct the declaration.
         CorrectTheUsage = "CorrectTheUsage",
@@ -238,7 +238,7 @@ fn namespace(deletion: &Deletion, index: &Graph) -> Option<Denial> {
     blocked.then(|| denial(refusal, &holders, Remedy::EmptyTheNamespace))
 }
 
-/// A mark comes off when no Usage holds the object.
+/// A mark may be removed when no Usage holds the object.
 fn update_of(update: &Update, index: &Graph, freshness: Freshness) -> Answer {
     if !update.marked || update.keeps_mark {
         return Answer::Allow(None);

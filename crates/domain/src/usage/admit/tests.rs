@@ -316,7 +316,7 @@ fn an_edit_that_would_close_a_circle_with_a_younger_usage_is_refused() {
 }
 
 #[test]
-fn an_edit_is_not_held_against_what_the_usage_meant_before() {
+fn an_edit_is_not_checked_against_the_old_references() {
     let before = usage(|_| {});
     let turned = usage(|it| {
         if let Ok(spec) = &mut it.spec {

@@ -42,7 +42,7 @@ pub struct Entry {
     pub uid: Uid,
     /// When it was created.
     pub created_at: Timestamp,
-    /// Whether it holds what it speaks of, and has not let go.
+    /// Whether it holds the objects it names, and has not released them.
     pub holds: bool,
     /// What is used.
     pub of: Vec<ObjectKey>,
@@ -76,7 +76,7 @@ impl Entry {
     }
 }
 
-/// One link of a chain: this object cannot go before that one.
+/// One link of a chain: this object cannot be deleted before that one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     /// What is held.
@@ -100,7 +100,7 @@ pub struct Graph {
 impl Graph {
     /// Puts a Usage in, or in the place of what was known of it.
     pub fn put(&mut self, entry: Entry) {
-        // Most changes leave what a Usage speaks of alone, and the indexes with it.
+        // Most changes do not touch the objects that a Usage names, nor the indexes.
         if let Some(known) = self.entries.get_mut(&entry.uid).filter(|it| it.of == entry.of) {
             *known = entry;
             return;
@@ -221,8 +221,8 @@ impl Graph {
 pub enum Through<'a> {
     /// Through all but the one that is declared: a declaration removes no protection.
     Others(&'a Uid),
-    /// Through those that are older than this: of a circle that came about exactly one Usage, the
-    /// youngest, gives way.
+    /// Through those that are older than this: of an existing cycle exactly one Usage, the
+    /// youngest, yields.
     Older(Timestamp, &'a Uid),
 }
 

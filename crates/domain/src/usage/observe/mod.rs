@@ -304,8 +304,8 @@ impl Judge<'_> {
         Some((attempt.object.clone(), attempt.uid.clone()))
     }
 
-    /// Marks on what is not held: those that only this Usage accounts for come off, those of
-    /// objects that others hold are left to them.
+    /// Marks on what is not held: those that only this Usage accounts for are removed, those of
+    /// objects that others hold are kept.
     fn excess(&self) -> (Excess, Option<(ObjectKey, Uid, String)>, Vec<Sighting>) {
         let (mut fact, mut first, mut sightings) = (Excess::None, None, Vec::new());
         for (key, row) in self.unheld() {

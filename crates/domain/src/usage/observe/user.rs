@@ -42,7 +42,8 @@ impl Judge<'_> {
                 let by = if was_seen || selected { By::Gone } else { By::Missing };
                 (by, Some(Answer::Absent { settled: false }))
             }
-            // A Usage being deleted takes no new user: a namesake may use what comes after it.
+            // A Usage being deleted takes no new user: an object of the same name may use a later
+            // object.
             Ok(Found::Present(_)) if !was_seen && self.usage.deleting => (By::Missing, None),
             Ok(Found::Present(object)) => {
                 let same = row.and_then(|it| it.uid.as_ref()) == Some(&object.uid);

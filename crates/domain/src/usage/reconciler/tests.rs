@@ -61,7 +61,7 @@ fn names_are_recorded_before_anything_is_marked() {
 }
 
 #[test]
-fn a_name_that_was_let_go_is_recorded_anew() {
+fn a_released_name_is_recorded_anew() {
     let edited = usage(|it| it.status.of = None);
     let gone = row(Role::Mark, "db", NameState::Gone, Some("db-1"));
     let it = decide(edited, vec![gone], &snapshot());
@@ -129,7 +129,7 @@ fn a_usage_waiting_in_teardown_releases_its_owners() {
 
 // Requirement: G-4
 #[test]
-fn a_use_ends_with_the_uid_and_the_usage_goes_last() {
+fn a_use_ends_with_the_uid_and_the_usage_is_deleted_last() {
     let gone = bent(|it| _ = it.objects.insert(key("app"), Ok(Found::Absent)));
     let ended = decide(usage(|_| {}), rows(), &gone);
     assert_eq!((ended.effect, ended.next.status.phase), (None, Phase::Releasing));
@@ -144,9 +144,12 @@ fn a_use_ends_with_the_uid_and_the_usage_goes_last() {
     let unmark = Effect::Unmark { object, uid, mark: "u-1".to_owned() };
     assert_eq!(released.effect, Some(unmark));
     let unmarked = bent(|it| _ = it.objects.insert(key("db"), Ok(bare())));
-    let told = decide(releasing(), user_gone(), &unmarked);
-    assert_eq!((told.event, told.next.status.phase), (Some(Event::Released), Phase::Released));
-    let mark = told.rows.iter().find(|it| it.name == Role::Mark.name(&key("db"))).unwrap();
+    let reported = decide(releasing(), user_gone(), &unmarked);
+    assert_eq!(
+        (reported.event, reported.next.status.phase),
+        (Some(Event::Released), Phase::Released)
+    );
+    let mark = reported.rows.iter().find(|it| it.name == Role::Mark.name(&key("db"))).unwrap();
     assert_eq!(mark.state, NameState::Gone);
     let over = |deleting| {
         usage(|it| {

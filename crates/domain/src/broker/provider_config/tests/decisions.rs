@@ -82,7 +82,7 @@ fn every_verb_is_addressed_by_the_rows() {
 
 // Requirement: P-7
 #[test]
-fn the_objects_go_one_after_the_other() {
+fn the_objects_are_deleted_one_after_the_other() {
     let it = out(G1);
     let names = [it.config_name(G1), it.external_secret_name(G1), it.secret_name(G1)];
     let uids = ["c", "e", "s"];
@@ -141,7 +141,7 @@ fn the_anchor_waits_for_the_in_flight_grace() {
     assert_eq!(decide(&loud, &rows, &absent), expected);
     let up = Observed { standing: vec![(loud.config_name(G1), "r1".to_owned())], ..observed(UP) };
     let delete = decide(&loud, &rows, &up).2;
-    assert!(matches!(delete, Some(Verb::Delete { .. })), "objects may go all the while");
+    assert!(matches!(delete, Some(Verb::Delete { .. })), "objects may be deleted all the while");
     let quiet = ProviderConfig { grace_until: Some(NOW), ..loud };
     let verb = decide(&quiet, &rows, &absent).2;
     assert!(matches!(verb, Some(Verb::DeleteAnchor { .. })), "{verb:?}");
@@ -164,7 +164,7 @@ fn teardown_starts_when_the_last_user_is_removed() {
 
 // Requirement: P-5
 #[test]
-fn it_is_gone_when_every_row_is_settled_and_a_new_user_starts_a_new_generation() {
+fn it_is_gone_when_all_rows_settle_and_a_new_user_restarts_it() {
     let it = out(G1);
     let open = [seen(it.config_name(G1), "c")];
     let settled = [gone(it.config_name(G1), "c")];

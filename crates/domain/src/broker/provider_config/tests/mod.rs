@@ -155,19 +155,19 @@ fn the_in_flight_grace_begins_when_the_last_user_is_removed() {
     assert_eq!(parted(&with(1, None)), with(0, Some(grace_end())));
     assert_eq!(parted(&with(1, later)), with(0, later), "never shortened");
     assert_eq!(parted(&with(0, None)), with(0, None), "the grace began earlier");
-    let nobody = Outstanding { heard_until: None, ..outstanding() };
-    assert_eq!(with(1, None).parted(&nobody, NOW), with(0, None), "no lease is held");
+    let released = Outstanding { heard_until: None, ..outstanding() };
+    assert_eq!(with(1, None).parted(&released, NOW), with(0, None), "no lease is held");
     let leaving = out(G1).joined();
     assert_eq!(parted(&leaving), out(G1), "in teardown no worker creates anything");
     assert_eq!(with(0, later).with_grace(&outstanding(), NOW), with(0, Some(grace_end())));
-    assert_eq!(with(0, later).with_grace(&nobody, NOW), with(0, None), "the lease was released");
+    assert_eq!(with(0, later).with_grace(&released, NOW), with(0, None), "the lease was released");
     let it = with(0, Some(grace_end()));
     assert_eq!([NOW, grace_end()].map(|now| it.is_grace_over(now)), [false, true]);
 }
 
 // Requirement: P-6
 #[test]
-fn only_ready_may_be_referred_to_and_leaving_is_leaving() {
+fn only_ready_may_be_referred_to_and_leaving_is_teardown() {
     let said = |phase| {
         let it = config(|it| it.phase = phase);
         (it.is_ready(), it.is_tearing_down())
@@ -369,7 +369,7 @@ fn in_teardown_a_present_object_counts_before_a_foreign_one() {
 
 // Requirement: L-21
 #[test]
-fn a_secret_is_ours_by_the_external_secret_that_owns_it_and_recorded_when_seen() {
+fn a_secret_is_ours_by_its_external_secret_and_recorded_when_seen() {
     let it = out(G1);
     let mut secret = found("s", "e");
     secret.object.record_id = None;
@@ -424,7 +424,7 @@ fn an_object_of_an_older_generation_holds_the_name_until_it_is_collected() {
     assert_eq!(free.seen(&it.config_name(G1)), None, "collected, and recorded as gone");
     let showing_out = out(G2);
     let facts = fold(&showing_out, &name_ledger, &late).facts;
-    assert_eq!(facts.object, Object::Unrecorded, "in teardown it has to go");
+    assert_eq!(facts.object, Object::Unrecorded, "in teardown it must be deleted");
     let facts = fold(&showing_out, &after, &late).facts;
     assert_eq!(facts.object, Object::Present, "and, once recorded, its deletion is requested");
 }

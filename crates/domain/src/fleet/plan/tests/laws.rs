@@ -187,7 +187,7 @@ proptest! {
 
     // Requirement: F-30
     #[test]
-    fn no_more_is_taken_back_than_the_cap_allows(rows in any_rows()) {
+    fn no_more_is_reclaimed_than_the_cap_allows(rows in any_rows()) {
         let plan = rows.plan();
         for report in &plan.report.clusters {
             let of = |it: &&Machine| {

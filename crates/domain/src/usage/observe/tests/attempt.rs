@@ -22,7 +22,7 @@ fn deal(seen: &Observed) -> Option<Deal> {
     }
 }
 
-/// What becomes of a recorded deletion once nothing is held, in a bent world.
+/// The outcome of a recorded deletion once nothing is held, in a changed world.
 fn dealt(
     bend: impl FnOnce(&mut Attempt),
     turn: impl FnOnce(&mut Usage, &mut Snapshot),

@@ -221,7 +221,7 @@ fn behind_the_guard_what_a_list_does_not_show_is_no_answer() {
 }
 
 #[test]
-fn the_worst_cause_of_blindness_is_named() {
+fn the_worst_unknown_reason_is_named() {
     let blind = |turn: fn(&mut Snapshot)| facts(|_| {}, turn).visibility;
     assert_eq!(blind(|it| it.others = Err(Unknown::Unreachable)), Visibility::Unreachable);
     assert_eq!(blind(|it| it.of_candidates = Err(Unknown::Forbidden)), Visibility::Forbidden);
@@ -238,7 +238,7 @@ fn the_worst_cause_of_blindness_is_named() {
 
 // Requirement: G-9
 #[test]
-fn an_edited_reference_is_changed_and_what_it_meant_is_excess_once_recorded() {
+fn an_edited_reference_makes_its_old_objects_excess_once_recorded() {
     let edited = |it: &mut Usage| spec(it).of = reference("new");
     let changed = seen(&usage(edited), rows(), &snapshot());
     assert_eq!(changed.facts.resolution, Resolution::Changed);

@@ -54,7 +54,7 @@ fn a_selected_user_existed_and_is_gone_if_it_is_absent() {
 }
 
 #[test]
-fn a_leaving_usage_takes_no_new_user() {
+fn a_usage_being_deleted_takes_no_new_user() {
     let by = |standing, uid| {
         let rows = vec![row(Role::User, "app", standing, uid)];
         let mut snapshot = snapshot();
