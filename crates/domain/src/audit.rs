@@ -80,7 +80,6 @@ closed_set! {
 /// One row of the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Its id.
     pub id: AuditId,
     /// When.
     pub at: Timestamp,

@@ -10,11 +10,9 @@ use crate::object::slug::Slug;
 /// An account or site where things can be made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cloud {
-    /// Its id.
     pub id: CloudId,
     /// What it is called.
     pub name: Slug,
-    /// Its provider.
     pub provider: Provider,
     /// Where it answers: regions, URLs, projects. No secrets.
     pub endpoint: Map<String, Value>,

@@ -23,7 +23,6 @@ pub use crate::object::kv::{BadCoordinates, KvCoordinates};
 /// A credential for one cloud.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credential {
-    /// Its id.
     pub id: CredentialId,
     /// What it is called.
     pub name: Slug,
@@ -107,9 +106,7 @@ impl AssignmentState {
 /// A credential for a project, or the wish for one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
-    /// The project.
     pub project: ProjectId,
-    /// The credential.
     pub credential: CredentialId,
     /// The requester.
     pub requested_by: String,

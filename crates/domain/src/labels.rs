@@ -13,7 +13,6 @@ pub const COUNT_MAX: usize = 64;
 /// What is known of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Definition {
-    /// The key.
     pub key: LabelKey,
     /// Whether labels of this key become tags; by default none do.
     #[serde(default)]

@@ -55,7 +55,6 @@ impl TokenHash {
 /// A token, without its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatorToken {
-    /// Its id.
     pub id: OperatorTokenId,
     /// What it is called.
     pub name: Slug,
@@ -133,7 +132,6 @@ impl Grant {
         }
     }
 
-    /// The role.
     pub const fn role(self) -> Role {
         match self {
             Self::Viewer(_) => Role::Viewer,

@@ -24,7 +24,6 @@ use crate::object::id::{PeerId, ProjectId, ResourceId, TokenId};
 /// A peer of the mesh.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Peer {
-    /// Its id.
     pub id: PeerId,
     /// The identity it registered with.
     pub registration: Registration,
@@ -41,13 +40,10 @@ pub struct Peer {
 pub struct Registration {
     /// The token it redeemed.
     pub token: TokenId,
-    /// The resource it is.
     pub resource: ResourceId,
-    /// The generation of it.
     pub generation: Generation,
     /// The project it joined.
     pub project: ProjectId,
-    /// Its nonce.
     pub nonce: Nonce,
     /// Its key.
     pub public_key: PublicKey,
@@ -137,7 +133,6 @@ pub struct Forced {
 /// A registration that was answered with yes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registered {
-    /// The peer.
     pub peer: Peer,
     /// Whether it was registered before and repeated its request.
     pub replayed: bool,
@@ -219,7 +214,6 @@ pub struct Survivor {
     pub id: PeerId,
     /// The newest snapshot of the mesh it acknowledged.
     pub acknowledged: u64,
-    /// Its liveness.
     pub liveness: Liveness,
 }
 

@@ -92,7 +92,6 @@ impl FromStr for NamespacePhase {
 /// The place of a project.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
-    /// The project.
     pub project: ProjectId,
     /// The world it was placed on.
     pub world: String,

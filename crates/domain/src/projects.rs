@@ -18,7 +18,6 @@ pub const NAME_MAX: usize = 128;
 /// A project.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Project {
-    /// Its id.
     pub id: ProjectId,
     /// What it is called in commands and paths; never changes.
     pub slug: ProjectSlug,
@@ -36,7 +35,6 @@ impl Project {
 /// The tenancy resource behind a declaration: what a project holds, until it is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TenancyResource {
-    /// Its id.
     pub id: TenancyId,
     /// Its owner.
     pub project: ProjectId,

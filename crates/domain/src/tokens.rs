@@ -209,7 +209,6 @@ pub struct Consumption {
 /// What is stored of a token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
-    /// Its id.
     pub id: TokenId,
     /// The resource it enrols.
     pub resource: ResourceId,
@@ -264,7 +263,6 @@ pub struct Request {
     pub text: TokenText,
     /// The project it believes to enrol into.
     pub project: ProjectId,
-    /// Its nonce.
     pub nonce: Nonce,
     /// Its key.
     pub public_key: PublicKey,

@@ -81,7 +81,6 @@ impl From<ParameterValue> for Value {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameter {
-    /// Its name.
     pub name: String,
     /// Its type.
     #[serde(rename = "type")]

@@ -175,7 +175,6 @@ impl CompositeType {
         format!("{}/{}", self.group(), self.kind())
     }
 
-    /// The group.
     pub fn group(&self) -> &str {
         &self.group
     }

@@ -12,7 +12,6 @@ use crate::object::closed::closed_set;
 /// What the row says about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowFacts {
-    /// The phase.
     pub phase: Phase,
     /// Whether deletion was requested.
     pub intent: Intent,
@@ -37,7 +36,6 @@ pub struct Facts {
     pub token: Token,
     /// The state of the ProviderConfig.
     pub config: Config,
-    /// The XR.
     pub xr: Xr,
     /// What the XR composed.
     pub composed: Composed,

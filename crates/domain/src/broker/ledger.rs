@@ -68,7 +68,6 @@ impl std::fmt::Display for WorkItem {
 /// Everything a declaration is resolved against, and the database's time of that read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
-    /// The views.
     pub views: Views,
     /// What is remembered of the caller's idempotency key, if it sent one.
     pub used: Option<idempotency::Used>,
@@ -81,7 +80,6 @@ pub struct Snapshot {
 pub struct RememberedKey {
     /// Its project.
     pub scope: idempotency::Scope,
-    /// The key.
     pub key: idempotency::Key,
     /// The request.
     pub digest: idempotency::Digest,
@@ -106,7 +104,6 @@ pub struct Leased {
     pub item: WorkItem,
     /// The lease.
     pub claim: Claim,
-    /// The record.
     pub record: Held,
     /// The database's time of the claim.
     pub now: Timestamp,

@@ -45,7 +45,6 @@ pub struct Snapshot {
 /// An object outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// Its uid.
     pub uid: Uid,
     /// The text of its installation label.
     pub installation: Option<String>,
@@ -60,7 +59,6 @@ pub struct Object {
 /// The XR and what it says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct XrObject {
-    /// The object.
     pub object: Object,
     /// Its conditions.
     pub condition: Condition,
@@ -125,7 +123,6 @@ pub enum TokenState {
 /// A peer, as its own context judges it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its id.
     pub id: PeerId,
     /// How it is.
     pub state: PeerState,

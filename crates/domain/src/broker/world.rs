@@ -104,9 +104,7 @@ pub struct OwnObject {
     pub kind: String,
     /// Its namespace.
     pub place: String,
-    /// Its name.
     pub name: String,
-    /// Its uid.
     pub uid: Uid,
     /// The resource or ProviderConfig that its label names.
     pub owner: Option<Uuid>,
@@ -126,7 +124,6 @@ pub struct Explanation {
 pub struct WaitingObject {
     /// Its kind, as in the name ledger.
     pub kind: String,
-    /// Its name.
     pub name: String,
     /// Since when it waits.
     pub since: Timestamp,

@@ -11,7 +11,6 @@ use crate::object::closed::closed_set;
 /// What the row says about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowFacts {
-    /// The phase.
     pub phase: Phase,
     /// What is recorded of the cloud object, this snapshot included.
     pub identity: Identity,

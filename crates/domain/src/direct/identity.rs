@@ -91,7 +91,6 @@ impl IdentityText {
 pub struct Identified {
     /// Where the credential lies that opens its account.
     pub credential: KvCoordinates,
-    /// Its identity.
     pub identity: IdentityText,
 }
 

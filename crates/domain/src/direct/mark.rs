@@ -54,7 +54,6 @@ impl FromStr for RequestId {
 /// What a recorded identity is bound to: one Kubernetes object in one installation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Binding {
-    /// The installation.
     pub installation: InstallationId,
     /// The uid of the Kubernetes object.
     pub object: Uid,
@@ -63,7 +62,6 @@ pub struct Binding {
 /// The mark of ownership on a cloud object, as its labels say it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Mark {
-    /// Its owner.
     pub owner: Binding,
     /// The request that created it.
     pub request: RequestId,

@@ -21,7 +21,6 @@ closed_set! {
 pub struct Operation {
     /// What the cloud calls it; recorded, so that it is found again after a restart.
     pub name: String,
-    /// Its progress.
     pub progress: Progress,
 }
 

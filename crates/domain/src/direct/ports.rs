@@ -44,9 +44,7 @@ pub struct Call {
     pub method: Method,
     /// To what: the path below the service's host.
     pub path: String,
-    /// The query.
     pub query: Vec<(String, String)>,
-    /// The body.
     pub body: Option<Value>,
 }
 

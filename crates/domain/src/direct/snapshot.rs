@@ -69,11 +69,9 @@ pub struct Snapshot {
 /// The Kubernetes object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// Its uid.
     pub uid: Uid,
     /// Whether it is being deleted.
     pub deleting: bool,
-    /// Its finalizers.
     pub finalizers: Vec<String>,
     /// The text of its deletion policy.
     pub policy: Option<String>,

@@ -33,9 +33,7 @@ pub struct Raw {
     pub state: i32,
     /// The provider of its host, and its name there.
     pub host: Option<(String, String)>,
-    /// Its instance type.
     pub instance_type: String,
-    /// Its zone.
     pub zone: String,
     /// The number of its capacity type.
     pub capacity_type: i32,

@@ -26,7 +26,6 @@ pub const KIND_MACHINE: &str = "Machine";
 pub struct Fields {
     /// The provider's name for it.
     pub id: MachineId,
-    /// The provider.
     pub provider: String,
     /// The shard that owns it.
     pub owner: ShardId,
@@ -66,9 +65,7 @@ pub enum Offering {
 /// What a machine offers, as its provider describes it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Offer {
-    /// Its instance type.
     pub instance_type: String,
-    /// Its zone.
     pub zone: String,
     /// How it is paid for.
     pub capacity: CapacityType,
@@ -99,7 +96,6 @@ closed_set! {
 /// A host, as its provider calls it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Host {
-    /// Its provider.
     pub provider: String,
     /// What it is called there.
     pub reference: String,
@@ -108,7 +104,6 @@ pub struct Host {
 /// What a provider names that is not ours.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dispute {
-    /// The cluster.
     pub cluster: ClusterId,
     /// The host that is bound to it.
     pub host: Host,
@@ -348,7 +343,6 @@ impl Machine {
         &self.fields.state
     }
 
-    /// The phase.
     pub const fn phase(&self) -> Phase {
         self.fields.state.phase()
     }

@@ -21,7 +21,6 @@ const KEY_GROUP: &str = "assigned-group";
 /// A cluster, and for which of its needs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Binding {
-    /// The cluster.
     pub cluster: ClusterId,
     /// The need, as far as later decisions ask for it.
     pub assignment: Assignment,

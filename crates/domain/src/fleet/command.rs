@@ -15,7 +15,6 @@ use crate::object::id::ResourceId;
 pub struct Change {
     /// The row as it shall be.
     pub next: Machine,
-    /// Its event.
     pub event: Option<Event>,
 }
 

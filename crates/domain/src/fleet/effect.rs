@@ -10,7 +10,6 @@ use super::verdict::EffectKind;
 /// One verb toward a provider. One that arrives twice is refused by its token the second time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
-    /// The machine.
     pub machine: MachineId,
     /// The place of this verb in the order of all verbs of the shard.
     pub token: Token,

@@ -9,7 +9,6 @@ use crate::object::closed::closed_set;
 /// What the row says about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowFacts {
-    /// The phase.
     pub phase: Phase,
     /// What shall become of it.
     pub want: Want,

@@ -47,7 +47,6 @@ impl Issuer {
         Self { last: Token { epoch, sequence: 0 }, outstanding: BTreeSet::new() }
     }
 
-    /// The epoch.
     pub const fn epoch(&self) -> u64 {
         self.last.epoch
     }

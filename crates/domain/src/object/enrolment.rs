@@ -175,7 +175,6 @@ impl BadPublicKey {
 pub struct PublicKey([u8; 32]);
 
 impl PublicKey {
-    /// The bytes.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }

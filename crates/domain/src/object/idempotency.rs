@@ -67,9 +67,7 @@ checked_texts!(Key: Refusal);
 /// The owner of the key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scope {
-    /// The caller.
     pub caller: String,
-    /// The project.
     pub project: ProjectId,
 }
 

@@ -68,7 +68,6 @@ impl KvCoordinates {
         Ok(Self { mount: mount.to_owned(), path: path.to_owned() })
     }
 
-    /// The mount.
     pub fn mount(&self) -> &str {
         &self.mount
     }

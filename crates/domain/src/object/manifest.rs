@@ -65,9 +65,7 @@ pub enum BadManifest {
 pub struct Owner {
     /// Group and version.
     pub api_version: String,
-    /// The kind.
     pub kind: String,
-    /// The name.
     pub name: String,
     /// The uid of the incarnation that owns.
     pub uid: Uid,
@@ -105,12 +103,10 @@ impl Manifest {
         self.text("/apiVersion").unwrap_or_default()
     }
 
-    /// The kind.
     pub fn kind(&self) -> &str {
         self.text("/kind").unwrap_or_default()
     }
 
-    /// The name.
     pub fn name(&self) -> &str {
         self.text("/metadata/name").unwrap_or_default()
     }

@@ -47,7 +47,6 @@ impl UnknownProvider {
 pub struct ConfigType {
     /// Group and version.
     pub api_version: &'static str,
-    /// The kind.
     pub kind: &'static str,
     /// Whether it is namespaced.
     pub scope: Scope,

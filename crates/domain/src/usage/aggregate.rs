@@ -40,7 +40,6 @@ pub struct Usage {
 pub struct OwnerReference {
     /// The owner.
     pub uid: Uid,
-    /// Whether it is the controller.
     pub controller: bool,
     /// Whether it waits for the Usage when it is deleted in the foreground.
     pub blocks: bool,

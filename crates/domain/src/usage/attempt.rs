@@ -21,13 +21,11 @@ pub const REQUESTER_MAX: usize = 256;
 /// One denied deletion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// The object.
     pub object: ObjectKey,
     /// The only object whose deletion was requested.
     pub uid: Uid,
     /// What was to happen to what it owns.
     pub propagation: Propagation,
-    /// The requester.
     pub requester: String,
     /// The origin of the request.
     pub origin: Origin,
@@ -35,7 +33,6 @@ pub struct Attempt {
     pub at: Timestamp,
     /// When it expires.
     pub expires_at: Timestamp,
-    /// Its progress.
     pub progress: Progress,
 }
 

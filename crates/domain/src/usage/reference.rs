@@ -16,11 +16,9 @@ use crate::object::label::LabelKey;
 pub struct ObjectKey {
     /// The group; empty for the core.
     pub group: String,
-    /// The kind.
     pub kind: String,
     /// The namespace; empty for cluster-scoped objects.
     pub namespace: String,
-    /// The name.
     pub name: String,
 }
 
@@ -68,7 +66,6 @@ pub struct UsageKey {
     pub kind: UsageKind,
     /// The namespace; empty for a ClusterUsage.
     pub namespace: String,
-    /// The name.
     pub name: String,
 }
 
@@ -89,7 +86,6 @@ pub struct Reference {
     pub group: String,
     /// The version to ask for.
     pub version: String,
-    /// The kind.
     pub kind: String,
     /// The namespace to search; empty for cluster-scoped objects.
     pub namespace: String,

@@ -78,9 +78,7 @@ closed_set! {
 /// What is known of one recorded deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// Its progress.
     pub progress: Progress,
-    /// Its object.
     pub object: Object,
     /// Whether it is still valid by its age.
     pub age: Age,

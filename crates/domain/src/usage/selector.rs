@@ -15,11 +15,9 @@ pub const FOUND_MAX: usize = 64;
 /// An object that a selector may match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its name.
     pub name: String,
     /// When it was created.
     pub created_at: Timestamp,
-    /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// The uid of its controller.
     pub controller: Option<Uid>,

@@ -57,7 +57,6 @@ pub enum Found {
 /// An object outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// Its uid.
     pub uid: Uid,
     /// Its mark: the value of the label.
     pub mark: Option<String>,

@@ -24,7 +24,6 @@ use crate::object::unknown::unknown_reasons;
 /// A marked object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marked {
-    /// The object.
     pub object: ObjectKey,
     /// Which incarnation.
     pub uid: Uid,
@@ -90,7 +89,6 @@ unknown_reasons!(Reason);
 pub struct Facts {
     /// How far the answers can be trusted.
     pub visibility: Visibility,
-    /// The mark.
     pub mark: Mark,
     /// The holders of the object.
     pub holders: Holders,
@@ -114,14 +112,12 @@ pub struct Snapshot {
 pub struct Observed {
     /// The only part a decision branches on.
     pub facts: Facts,
-    /// The mark.
     pub mark: Option<String>,
 }
 
 /// Take this mark, and no other, off the object with the recorded uid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unmark {
-    /// The object.
     pub object: ObjectKey,
     /// The only object whose mark may be removed.
     pub uid: Uid,

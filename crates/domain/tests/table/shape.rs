@@ -24,7 +24,6 @@ pub(crate) struct Fact {
     pub(crate) origin: Origin,
     /// Its name in the table.
     pub(crate) name: &'static str,
-    /// Its words.
     pub(crate) words: Vec<&'static str>,
 }
 

@@ -87,7 +87,6 @@ pub struct Evidence {
 /// One row of the identity ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
-    /// The name.
     pub name: Name,
     /// Counts the objects that had the name, from one.
     pub incarnation: u32,
@@ -165,7 +164,6 @@ impl Evidence {
 pub struct Sighting {
     /// The queried name.
     pub name: Name,
-    /// The answer.
     pub answer: Answer,
     /// The authority that answered.
     pub by: String,

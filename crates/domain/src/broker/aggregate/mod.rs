@@ -30,13 +30,11 @@ pub const KIND_PEER: &str = "Peer";
 /// from it by [`Resource::hydrate`] may be decided upon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fields {
-    /// Its id.
     pub id: ResourceId,
     /// What its people call it; unique in its project among the not deleted.
     pub name: String,
     /// The tenancy resource behind it.
     pub tenancy: TenancyId,
-    /// The project.
     pub project: ProjectId,
     /// The blueprint version it was declared from.
     pub blueprint_version: BlueprintVersionId,
@@ -44,9 +42,7 @@ pub struct Fields {
     pub credential: CredentialId,
     /// What was read from the siblings once, at acceptance.
     pub pinned: Pinned,
-    /// The phase.
     pub phase: Phase,
-    /// The generation.
     pub generation: Generation,
     /// Its phase.
     pub generation_state: GenerationState,
@@ -98,17 +94,13 @@ pub struct Pinned {
 /// What a declaration fixes for the lifetime of the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declared {
-    /// Its id.
     pub id: ResourceId,
     /// What its people call it.
     pub name: String,
     /// The tenancy resource behind it.
     pub tenancy: TenancyId,
-    /// The project.
     pub project: ProjectId,
-    /// The blueprint version.
     pub blueprint_version: BlueprintVersionId,
-    /// The credential.
     pub credential: CredentialId,
     /// What was read from the siblings.
     pub pinned: Pinned,
@@ -164,17 +156,14 @@ impl Resource {
         &self.fields
     }
 
-    /// Its id.
     pub const fn id(&self) -> ResourceId {
         self.fields.id
     }
 
-    /// The phase.
     pub const fn phase(&self) -> Phase {
         self.fields.phase
     }
 
-    /// The generation.
     pub const fn generation(&self) -> Generation {
         self.fields.generation
     }

@@ -17,7 +17,6 @@ pub struct Change {
     pub next: Resource,
     /// The identity rows that change with it.
     pub rows: Vec<Row>,
-    /// Its event.
     pub event: Option<Event>,
 }
 

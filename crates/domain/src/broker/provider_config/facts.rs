@@ -84,7 +84,6 @@ pub struct Facts {
     pub visibility: Visibility,
     /// The project's namespace.
     pub gate: Gate,
-    /// The anchor.
     pub anchor: Anchor,
     /// The ProviderConfig together with its Secret.
     pub object: Object,

@@ -46,11 +46,9 @@ pub const KIND_SECRET: &str = "Secret";
 /// The row of one ProviderConfig.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProviderConfig {
-    /// Its id.
     pub id: ProviderConfigId,
     /// The installation that owns it.
     pub installation: InstallationId,
-    /// Its world.
     pub world: String,
     /// The namespace it serves; its Secret is always there.
     pub namespace: String,
@@ -64,7 +62,6 @@ pub struct ProviderConfig {
     pub users: u32,
     /// Where it is.
     pub phase: Phase,
-    /// The generation.
     pub generation: Generation,
     /// Until when a request from before the last user left may arrive.
     pub grace_until: Option<Timestamp>,

@@ -38,7 +38,6 @@ pub struct Snapshot {
 /// One of the objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The object.
     pub object: snapshot::Object,
     /// Whether it differs from what would be rendered.
     pub drifted: bool,

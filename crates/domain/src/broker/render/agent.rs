@@ -36,7 +36,6 @@ pub struct Agent<'a> {
     pub image: &'a AgentImage,
     /// The project it enrols into.
     pub project: ProjectId,
-    /// The resource it is.
     pub resource: ResourceId,
 }
 

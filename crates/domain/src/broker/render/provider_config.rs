@@ -17,7 +17,6 @@ use crate::object::provider::Provider;
 pub struct ProviderConfig<'a> {
     /// Its row.
     pub id: ProviderConfigId,
-    /// Its generation.
     pub generation: Generation,
     /// The owner written on the objects.
     pub labels: OwnerLabels,

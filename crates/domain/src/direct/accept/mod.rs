@@ -16,7 +16,6 @@ use crate::object::name::{ANNOTATION_DELETION_POLICY, ANNOTATION_IDENTITY, FINAL
 /// What is the same for every object of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcceptContext {
-    /// This installation.
     pub installation: InstallationId,
     /// The kind in the identity ledger.
     pub kind: String,
@@ -29,7 +28,6 @@ pub struct AcceptContext {
 pub struct Accepted {
     /// The row. It is written before our finalizer is put on the object.
     pub resource: Resource,
-    /// Its event.
     pub event: Event,
 }
 

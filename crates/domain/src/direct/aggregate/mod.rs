@@ -28,7 +28,6 @@ pub struct Fields {
     pub kind: String,
     /// Whether the ledger was there before our finalizer was.
     pub history: History,
-    /// The phase.
     pub phase: Phase,
     /// The identity whose name is current.
     pub identity: Option<Identified>,
@@ -65,9 +64,7 @@ pub struct Fields {
 /// The Kubernetes object of a direct resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ObjectKey {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// Its uid: another object of this name is another resource.
     pub uid: Uid,
@@ -109,7 +106,6 @@ impl Resource {
         &self.fields
     }
 
-    /// The phase.
     pub const fn phase(&self) -> Phase {
         self.fields.phase
     }

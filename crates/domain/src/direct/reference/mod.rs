@@ -33,9 +33,7 @@ pub enum Reference {
 /// The name of a Kubernetes object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Named {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
 }
 
@@ -180,7 +178,6 @@ impl Read {
 /// The object that a reference names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Referent {
-    /// Its uid.
     pub uid: Uid,
     /// The identity that its status shows.
     pub external: Option<String>,
@@ -217,7 +214,6 @@ pub struct Declared {
     pub bearing: Bearing,
     /// What it may name.
     pub target: Target,
-    /// The reference.
     pub reference: Reference,
 }
 

@@ -31,7 +31,6 @@ pub struct RawNeed {
     pub aggregate: BTreeMap<String, String>,
     /// What each single machine must have.
     pub min_unit: BTreeMap<String, String>,
-    /// Its priority.
     pub priority: i32,
     /// The keys over which it would be spread.
     pub spread: Vec<String>,
@@ -46,11 +45,9 @@ pub struct RawNeed {
 /// A requirement as sent on the wire.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RawRequirement {
-    /// The key.
     pub key: String,
     /// The number of its operator.
     pub operator: i32,
-    /// The values.
     pub values: Vec<String>,
 }
 
@@ -71,7 +68,6 @@ closed_set! {
 /// One requirement.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Requirement {
-    /// The key.
     pub key: String,
     /// How it asks.
     pub operator: Operator,

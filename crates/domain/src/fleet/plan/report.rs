@@ -58,7 +58,6 @@ pub struct NeedReport {
 /// What a plan found out about a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterReport {
-    /// The cluster.
     pub cluster: ClusterId,
     /// How many of its nodes no need of its asks for.
     pub surplus: u32,

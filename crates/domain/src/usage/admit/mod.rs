@@ -54,9 +54,7 @@ pub enum Request {
 /// A deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deletion {
-    /// The object.
     pub object: ObjectKey,
-    /// Its uid.
     pub uid: Uid,
     /// Whether it is being deleted already.
     pub deleting: bool,
@@ -66,9 +64,7 @@ pub struct Deletion {
     pub owners: Vec<Uid>,
     /// What is to happen to what it owns.
     pub propagation: Propagation,
-    /// The requester.
     pub requester: String,
-    /// Whether it is a dry run.
     pub dry_run: bool,
     /// Whether records of ours exist in it, if it is a project's namespace.
     pub rows_live: bool,
@@ -77,7 +73,6 @@ pub struct Deletion {
 /// A write of an object that carries, or carried, a mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Update {
-    /// The object.
     pub object: ObjectKey,
     /// Whether it carries a mark.
     pub marked: bool,
@@ -134,7 +129,6 @@ pub struct Denial {
 /// A holder that is in the way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocker {
-    /// The Usage.
     pub usage: UsageKey,
     /// Which incarnation.
     pub uid: Uid,
