@@ -170,7 +170,7 @@ impl VerdictRefusal {
 }
 
 impl Assignment {
-    /// A project asks for a credential.
+    /// A project requests a credential.
     pub fn request(project: ProjectId, credential: CredentialId, by: &str) -> Self {
         Self {
             project,

@@ -36,7 +36,6 @@ impl Project {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TenancyResource {
     pub id: TenancyId,
-    /// Its owner.
     pub project: ProjectId,
     /// When it was given.
     pub created_at: Timestamp,

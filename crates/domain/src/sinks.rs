@@ -84,7 +84,7 @@ closed_set! {
     }
 }
 
-/// Where a secret lies; never what it says.
+/// The path of a secret, never its value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecretCoordinate {
     place: SecretPlace,

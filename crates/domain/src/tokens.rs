@@ -147,7 +147,7 @@ pub struct Lifetime(Duration);
     lifetime.as_secs()
 )]
 pub struct BadLifetime {
-    /// The request.
+    /// The requested lifetime.
     pub lifetime: Duration,
 }
 

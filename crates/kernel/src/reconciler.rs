@@ -1,5 +1,5 @@
-//! The skeleton of every decision: absorb sightings, ask the rules, address the effect, set the
-//! time of the next step. A context supplies the parts.
+//! The skeleton of every decision: absorb sightings, evaluate the rules, address the effect, set
+//! the time of the next step. A context supplies the parts.
 
 use crate::identity::{NameLedger, Row};
 use crate::lifecycle::{Decision, Lifecycle, Record, Wake};
@@ -30,7 +30,7 @@ pub trait Reconciler {
     /// The events of the table.
     type EventKind: Copy;
 
-    /// Asks the rules, and writes their verdict into the row. `name_ledger` is the name ledger
+    /// Evaluates the rules, and writes their verdict into the row. `name_ledger` is the name ledger
     /// after this snapshot.
     fn reconcile(
         &self,

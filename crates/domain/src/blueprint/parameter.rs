@@ -1,4 +1,4 @@
-//! The parameters a blueprint asks for, and the values a declaration gives them.
+//! The parameters a blueprint declares, and the values a declaration gives them.
 //!
 //! **Invariants**
 //! - A schema that exists is sound: names are unique and free, defaults have their type.
@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use crate::object::offender::shortened;
 
-/// The most parameters one blueprint may ask for.
+/// The most parameters one blueprint may declare.
 pub const COUNT_MAX: usize = 64;
 /// The longest name.
 pub const NAME_MAX: usize = 63;
@@ -88,7 +88,7 @@ pub struct Parameter {
     /// Whether a declaration must give it.
     #[serde(default)]
     pub required: bool,
-    /// What it is when a declaration says nothing.
+    /// The default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
 }

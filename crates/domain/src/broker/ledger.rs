@@ -78,10 +78,10 @@ pub struct Snapshot {
 /// An idempotency key to remember.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RememberedKey {
-    /// Its project.
+    /// The owner of the key.
     pub scope: idempotency::Scope,
     pub key: idempotency::Key,
-    /// The request.
+    /// The digest of the request.
     pub digest: idempotency::Digest,
     /// How long it is remembered.
     pub keep: Duration,

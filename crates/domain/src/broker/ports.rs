@@ -1,4 +1,4 @@
-//! What the broker asks of its siblings: small views, read once in one snapshot.
+//! What the broker reads from other contexts: small views, read once in one snapshot.
 
 use serde_json::Value;
 

@@ -131,10 +131,10 @@ pub struct WaitingObject {
     pub text: String,
 }
 
-/// Asks a world for its identity and revision.
+/// Reads a world's identity and revision.
 pub type Identify<'a> = &'a (dyn Fn() -> BoxFuture<'a, Result<Pin, Trouble>> + Send + Sync + 'a);
 
-/// What a world asks of the control plane: it knows neither tokens nor peers nor pins itself.
+/// What a world needs from the control plane: it knows neither tokens nor peers nor pins itself.
 pub trait ControlPlane: Send + Sync + 'static {
     /// What is recorded of a resource. The world is identified after the pin was read, is judged by
     /// that pin, and is pinned by its first answer.

@@ -1,4 +1,4 @@
-//! What a person can ask for beside what the object itself says.
+//! What an operator can request beside the object's own declaration.
 
 use usher_kernel::{Record, Row, Timestamp};
 

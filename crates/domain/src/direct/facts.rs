@@ -226,7 +226,7 @@ closed_set! {
         Foreign = "Foreign",
         /// We may not read it, and the container is not known to be gone.
         Forbidden = "Forbidden",
-        /// We ask too often.
+        /// The cloud throttles us.
         Throttled = "Throttled",
         /// No answer.
         Unavailable = "Unavailable",

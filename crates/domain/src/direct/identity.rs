@@ -85,7 +85,7 @@ impl IdentityText {
     }
 }
 
-/// Where a cloud object is and what it is called there: all that is needed to ask for it.
+/// Where a cloud object is and what it is called there: all that is needed to read it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Identified {

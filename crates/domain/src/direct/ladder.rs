@@ -8,7 +8,7 @@
 //!                    └▶ nothing: the deletion policy decides
 //! ```
 //!
-//! An adapter asks [`rung`] what to ask the cloud about; the rules and `observe` decide what the
+//! [`rung`] says what an adapter queries the cloud for; the rules and `observe` decide what the
 //! answers mean. What is on record always wins over what the spec says.
 
 use super::aggregate::Resource;

@@ -1,4 +1,4 @@
-//! What the author of a kind and the resolver ask of the outside.
+//! What the author of a kind and the resolver need from the outside.
 //!
 //! They are two ports on purpose: a [`Client`] reaches one account of a cloud and no cluster, a
 //! [`Reader`] reaches the cluster and no cloud. Deletion gets the first alone.

@@ -1,4 +1,4 @@
-//! What a provider says about a machine is read here, once, or refused by name.
+//! Parses a provider's record of a machine, once, or refuses it by field.
 
 use std::collections::BTreeMap;
 
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_used_is_what_is_there_unless_it_is_said() {
+    fn usable_resources_default_to_all_resources() {
         let mut it = raw(Phase::Idle);
         let report = Report::read(&it).unwrap();
         assert_eq!(report.offer().unwrap().allocatable, Resources::parse(&it.resources).unwrap());

@@ -1,4 +1,5 @@
-//! What a person, or the broker, can ask for: each command answers with the next row, or a refusal.
+//! What an operator, or the broker, can request: each command answers with the next row, or a
+//! refusal.
 
 use usher_kernel::Timestamp;
 
@@ -62,7 +63,7 @@ pub fn aim(machine: &Machine, holder: ResourceId, wanted: Wanted) -> Result<Chan
     Ok(untold(machine.aimed(wanted)))
 }
 
-/// Gives a machine back to the plan; asking again changes nothing. What ran on it is drained.
+/// Gives a machine back to the plan; a repeated request changes nothing. What ran on it is drained.
 pub fn let_go(machine: &Machine, holder: ResourceId) -> Result<Change, Refusal> {
     match machine.fields().holder {
         Some(it) if it == holder => {}
@@ -133,7 +134,7 @@ mod tests {
         assert_eq!(
             hold(&held, resource(1), bind("a")).unwrap().next,
             held,
-            "asking again is the same"
+            "a repeated request is the same"
         );
         let other = hold(&held, resource(2), bind("a")).unwrap_err();
         assert_eq!(other, Refusal::MachineHeld { what: "m1".to_owned() });

@@ -1,4 +1,4 @@
-//! What an error of a provider means: each class says how it is met, and none ends a machine.
+//! What an error of a provider means: each class has its treatment, and none ends a machine.
 
 use usher_kernel::Trouble;
 

@@ -133,7 +133,7 @@ closed_set! {
         None = "None",
         /// The one that the row is bound to.
         Ours = "Ours",
-        /// The one of the withdrawn command of an unbound machine.
+        /// The cluster of an unbound machine's withdrawn command.
         Asked = "Asked",
         /// Another.
         Other = "Other",

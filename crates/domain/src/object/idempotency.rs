@@ -95,7 +95,7 @@ impl Digest {
 /// A key that was used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Used {
-    /// The request.
+    /// The digest of the request.
     pub digest: Digest,
     /// The id of what it made.
     pub answer: String,

@@ -1,4 +1,4 @@
-//! Where a secret lies, never what it says: coordinates in a key-value store.
+//! The path of a secret, never its value: coordinates in a key-value store.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;

@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::manifest::Scope;
 use super::offender::shortened;
 
-/// The operator of the infrastructure.
+/// A cloud provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Provider {

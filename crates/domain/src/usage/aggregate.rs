@@ -27,7 +27,6 @@ pub struct Usage {
     pub deleting: bool,
     /// Whether our finalizer holds it.
     pub finalizer: bool,
-    /// Its owner.
     pub owners: Vec<OwnerReference>,
     /// What was declared, or why that cannot be used.
     pub spec: Result<Spec, Refusal>,

@@ -9,7 +9,7 @@ use crate::object::closed::closed_set;
 /// The user name of the garbage collector, where it has a service account of its own.
 pub const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
 /// The user name of the garbage collector where controllers have no service accounts of their own.
-/// Every other controller asks by this name, too: what it asks for is held to its owners as well.
+/// Every other controller uses this name, too: its requests are checked against the owners as well.
 pub const ACCOUNTLESS_COLLECTOR: &str = "system:kube-controller-manager";
 /// Every user name of the garbage collector.
 const COLLECTORS: [&str; 2] = [COLLECTOR, ACCOUNTLESS_COLLECTOR];
@@ -126,7 +126,7 @@ impl Attempt {
     }
 
     /// Whether a newer attempt says something else, or comes when half of the time has run out.
-    /// A requester that asks again and again does not make us write each time.
+    /// A requester that repeats its request does not make us write each time.
     fn is_refreshed_by(&self, newer: &Self) -> bool {
         let whole = self.expires_at.since(self.at);
         let asked = newer.origin == Origin::Asked || self.origin != Origin::Asked;

@@ -12,8 +12,8 @@ use crate::object::offender::shortened;
 /// How many denied deletions one Usage remembers.
 pub const ATTEMPTS_MAX: usize = 64;
 
-/// Remembers a denied deletion; asking again changes nothing. Where there is no room, the one that
-/// runs out first is forgotten, unless its replay has begun.
+/// Remembers a denied deletion; a repeated request changes nothing. Where there is no room, the one
+/// that runs out first is forgotten, unless its replay has begun.
 pub fn record(usage: &Usage, attempt: &Attempt) -> Usage {
     let mut next = usage.clone();
     let attempts = &mut next.status.attempts;

@@ -125,7 +125,7 @@ pub(crate) struct Machine<C> {
     pub(crate) puts: Vec<fn(&mut C, usize)>,
     /// Any cell; every fact is put before it is judged.
     pub(crate) start: C,
-    /// Asks the rules and the laws.
+    /// Evaluates the rules and the laws.
     pub(crate) judge: fn(&C) -> Judgement,
 }
 

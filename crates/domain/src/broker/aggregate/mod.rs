@@ -44,7 +44,7 @@ pub struct Fields {
     pub pinned: Pinned,
     pub phase: Phase,
     pub generation: Generation,
-    /// Its phase.
+    /// The progress of the generation.
     pub generation_state: GenerationState,
     /// When deletion was requested; written once.
     pub deletion_requested_at: Option<Timestamp>,

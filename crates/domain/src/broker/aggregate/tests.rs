@@ -333,7 +333,7 @@ fn intent_is_recorded_once() {
         it.phase_since = LATER;
     });
     assert_eq!(asked.fields(), &expected);
-    assert_eq!(asked.retired(None, NOW), asked, "asking again changes nothing");
+    assert_eq!(asked.retired(None, NOW), asked, "a repeated request changes nothing");
 }
 
 // Requirement: T-11

@@ -1,4 +1,4 @@
-//! What a person can ask for, and what is refused.
+//! What an operator can request, and what is refused.
 
 use super::*;
 use crate::broker::fixture::{G1, NOW, START, gone, leaving, record, resource, seen};

@@ -50,7 +50,7 @@ fn recorded(it: &Resource, row: Option<Row>) -> Vec<Row> {
 
 // Requirement: L-15, O-18, T-9
 #[test]
-fn what_an_xr_composed_is_recorded_when_it_is_there_or_announced() {
+fn a_composed_object_is_recorded_when_it_exists_or_is_announced() {
     let it = leaving(Phase::Deprovisioning);
     let name = || part("p", G1);
     let absent = |referred| child(ComposedState::Absent, referred);

@@ -52,7 +52,7 @@ pub struct ProviderConfig {
     pub world: String,
     /// The namespace it serves; its Secret is always there.
     pub namespace: String,
-    /// Its credential; its type and scope follow from that.
+    /// The cloud provider; type and scope follow from it.
     pub provider: Provider,
     /// The credential it refers to.
     pub credential: CredentialId,

@@ -20,7 +20,7 @@ pub struct ProviderConfig<'a> {
     pub generation: Generation,
     /// The owner written on the objects.
     pub labels: OwnerLabels,
-    /// Its project.
+    /// The cloud provider.
     pub provider: Provider,
     /// The project's namespace, where the Secret always is.
     pub namespace: &'a str,

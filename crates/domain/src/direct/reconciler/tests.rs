@@ -153,7 +153,7 @@ fn the_in_flight_grace_counts_from_the_last_lease_that_was_not_given_back() {
 
 // Requirement: I-23
 #[test]
-fn a_cloud_that_asks_us_to_wait_is_waited_for_within_bounds() {
+fn a_retry_after_of_the_cloud_is_honoured_within_bounds() {
     let wake = |seconds: Option<u64>| {
         let retry_after = seconds.map(Duration::from_secs);
         let cloud = Some(asked(Err(ReadError::Throttled { retry_after })));

@@ -229,7 +229,7 @@ mod tests {
 
     // Requirement: F-39
     #[test]
-    fn each_operator_asks_in_its_own_way() {
+    fn each_operator_has_its_own_semantics() {
         let offer = Report::read(&raw(Phase::Idle)).unwrap().offer.unwrap();
         let cases = [
             (requirement(KEY_INSTANCE_TYPE, 1, &["small", "large"]), true),

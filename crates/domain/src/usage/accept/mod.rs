@@ -34,7 +34,7 @@ pub const VALUES_MAX: usize = 32;
 pub const REASON_MAX: usize = 1_024;
 /// How long a name may be.
 const NAME_MAX: usize = 253;
-/// The groups whose objects never reach admission.
+/// The group whose objects never reach admission.
 const UNGUARDED_GROUP: &str = "admissionregistration.k8s.io";
 /// The groups of Crossplane's own Usages.
 const CROSSPLANE_GROUPS: [&str; 2] = ["protection.crossplane.io", "apiextensions.crossplane.io"];

@@ -107,7 +107,7 @@ pub enum Answer {
     Allow(Option<String>),
     /// Stop.
     Deny(Box<Denial>),
-    /// Ask again with an index that has caught up; if there is none, stop.
+    /// Repeat with an index that has caught up; if there is none, stop.
     Recheck,
 }
 
@@ -169,7 +169,7 @@ impl Admission {
         }
     }
 
-    /// What is being deleted cannot be held: asking again does nothing new.
+    /// What is being deleted cannot be held: a repeated request does nothing new.
     fn delete(
         &self,
         deletion: &Deletion,

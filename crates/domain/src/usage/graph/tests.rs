@@ -36,7 +36,7 @@ fn older(than: &Entry) -> Through<'_> {
 }
 
 #[test]
-fn an_entry_says_what_its_usage_says() {
+fn an_entry_has_the_content_of_its_usage() {
     let it = usage(|it| it.status.attempts = vec![crate::usage::fixture::attempt("db-1")]);
     let expected = Entry {
         usage: usage_key("u"),

@@ -429,7 +429,7 @@ fn a_machine_claimed_by_another_is_not_seen() {
 
 // Requirement: F-29
 #[test]
-fn a_need_that_no_machine_can_serve_says_so() {
+fn a_need_that_no_machine_can_serve_is_reported() {
     let mut rows = Rows::new(vec![machine("small", Phase::Idle)]);
     rows.hear("a", vec![need_of(1, 4, &["huge"], 0)]);
     assert_eq!(outcomes(&rows.plan()), [Outcome::NoSuchMachine]);
