@@ -1,4 +1,4 @@
-//! The audit log: who ordered what, when. It outlives what it tells about.
+//! The audit log: which operator requested what, and when. An entry outlives the object it names.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -8,15 +8,15 @@ use crate::object::closed::closed_set;
 use crate::object::id::{AuditId, ProjectId};
 
 closed_set! {
-    /// What was ordered.
+    /// What was requested.
     "audit action" Action {
         /// A resource was declared.
         ResourceProvision = "resource.provision",
-        /// The deletion of a resource was asked for.
+        /// The deletion of a resource was requested.
         ResourceDeprovision = "resource.deprovision",
-        /// A resource was woken by hand.
+        /// An operator woke a resource.
         ResourceRetry = "resource.retry",
-        /// A new generation was asked for.
+        /// A new generation was requested.
         ResourceReplace = "resource.replace",
         /// A resource was abandoned.
         ResourceAbandon = "resource.abandon",
@@ -32,7 +32,7 @@ closed_set! {
         ProjectDelete = "project.delete",
         /// A project was placed on a world.
         PlacementCreate = "placement.create",
-        /// The end of a placement was asked for.
+        /// The end of a placement was requested.
         PlacementTerminate = "placement.terminate",
         /// A blueprint version was published.
         BlueprintPublish = "blueprint.publish",
@@ -48,7 +48,7 @@ closed_set! {
         CredentialRevoke = "credential.revoke",
         /// A credential was removed.
         CredentialDelete = "credential.delete",
-        /// A project asked for a credential.
+        /// A project requested a credential.
         AssignmentRequest = "assignment.request",
         /// An assignment was granted.
         AssignmentApprove = "assignment.approve",
@@ -68,7 +68,7 @@ closed_set! {
         FleetDemand = "fleet.demand",
         /// A shard was paused.
         FleetPause = "fleet.pause",
-        /// A shard was let go on.
+        /// A shard was resumed.
         FleetResume = "fleet.resume",
         /// The dry run of a shard was begun or ended.
         FleetDryRun = "fleet.dry_run",
@@ -80,11 +80,9 @@ closed_set! {
 /// One row of the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Its id.
     pub id: AuditId,
     /// When.
     pub at: Timestamp,
-    /// Who.
     pub actor: String,
     /// What.
     pub action: Action,
@@ -92,7 +90,7 @@ pub struct Entry {
     pub project: Option<ProjectId>,
     /// To what: an id or a name.
     pub subject: String,
-    /// What else is worth knowing. No secrets.
+    /// Further detail. No secrets.
     pub detail: Map<String, Value>,
 }
 

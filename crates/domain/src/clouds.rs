@@ -1,4 +1,4 @@
-//! The inventory of clouds: who runs them and where they answer, never what opens them.
+//! The inventory of clouds: their providers and endpoints, never their credentials.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -10,11 +10,9 @@ use crate::object::slug::Slug;
 /// An account or site where things can be made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cloud {
-    /// Its id.
     pub id: CloudId,
     /// What it is called.
     pub name: Slug,
-    /// Who runs it.
     pub provider: Provider,
     /// Where it answers: regions, URLs, projects. No secrets.
     pub endpoint: Map<String, Value>,

@@ -8,7 +8,7 @@
 //! **Invariants**
 //! - A credential is known by its coordinates; its value never enters the program.
 //! - Status is derived from timestamps, never stored.
-//! - No operator approves what they asked for.
+//! - No operator approves their own request.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -23,13 +23,12 @@ pub use crate::object::kv::{BadCoordinates, KvCoordinates};
 /// A credential for one cloud.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credential {
-    /// Its id.
     pub id: CredentialId,
     /// What it is called.
     pub name: Slug,
     /// The cloud it was issued for.
     pub cloud: CloudId,
-    /// Who runs that cloud.
+    /// The provider of that cloud.
     pub provider: Provider,
     /// Where it lies.
     pub coordinates: KvCoordinates,
@@ -79,7 +78,7 @@ impl Credential {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AssignmentState {
-    /// Asked for.
+    /// Requested.
     Requested,
     /// Granted.
     Approved,
@@ -107,15 +106,13 @@ impl AssignmentState {
 /// A credential for a project, or the wish for one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
-    /// The project.
     pub project: ProjectId,
-    /// The credential.
     pub credential: CredentialId,
-    /// Who asked.
+    /// The requester.
     pub requested_by: String,
     /// How far it got.
     pub state: AssignmentState,
-    /// Who decided last, if an operator did.
+    /// The operator that decided last, if any.
     pub decided_by: Option<String>,
     /// When.
     pub decided_at: Option<Timestamp>,
@@ -149,13 +146,13 @@ impl Verdict {
 /// Why a verdict is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum VerdictRefusal {
-    /// The one who asked may not grant.
+    /// The requester may not grant.
     #[error("an operator cannot approve their own request")]
     SelfApprovalDenied,
     /// The assignment is not where the verdict begins.
     #[error("cannot {} an assignment that is \"{}\"", verdict.as_str(), state.as_str())]
     State {
-        /// What was wanted.
+        /// What was requested.
         verdict: Verdict,
         /// Where it is.
         state: AssignmentState,
@@ -173,7 +170,7 @@ impl VerdictRefusal {
 }
 
 impl Assignment {
-    /// A project asks for a credential.
+    /// A project requests a credential.
     pub fn request(project: ProjectId, credential: CredentialId, by: &str) -> Self {
         Self {
             project,

@@ -1,4 +1,4 @@
-//! Labels of a resource: what its surroundings and itself say, and what of it goes out as tags.
+//! Labels of a resource: its own and inherited ones, and which of them become tags.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,8 @@ pub const COUNT_MAX: usize = 64;
 /// What is known of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Definition {
-    /// The key.
     pub key: LabelKey,
-    /// Whether labels of this key go out as tags; none do unasked.
+    /// Whether labels of this key become tags; by default none do.
     #[serde(default)]
     pub propagatable: bool,
 }
@@ -48,7 +47,7 @@ pub fn effective<'a>(layers: impl IntoIterator<Item = &'a Labels>) -> Labels {
     layers.into_iter().flatten().map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// The labels whose definition lets them go out; a key without a definition stays in.
+/// The labels whose definition exports them; a key without a definition is not exported.
 pub fn propagatable(labels: &Labels, definitions: &[Definition]) -> Labels {
     let open: BTreeMap<&LabelKey, bool> =
         definitions.iter().map(|it| (&it.key, it.propagatable)).collect();
@@ -83,7 +82,7 @@ mod tests {
 
     // Requirement: R-17
     #[test]
-    fn only_labels_marked_so_go_out() {
+    fn only_exported_labels_become_tags() {
         let all = labels(&[("role", "web"), ("site", "eu"), ("team", "blue")]);
         let definitions = [definition("team", true), definition("role", false)];
         assert_eq!(propagatable(&all, &definitions), labels(&[("team", "blue")]));

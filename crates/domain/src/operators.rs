@@ -1,4 +1,4 @@
-//! Who may operate: tokens of people and programs, stored as hashes only.
+//! Operators: tokens of people and programs, stored as hashes only.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -17,7 +17,7 @@ pub const TEXT_PREFIX: &str = "uot_";
 closed_set! {
     /// What a token allows; each allows what the one before it does.
     "role" Role {
-        /// Looking.
+        /// Reading.
         Viewer = "viewer",
         /// Everything that belongs to one project.
         Operator = "operator",
@@ -55,7 +55,6 @@ impl TokenHash {
 /// A token, without its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatorToken {
-    /// Its id.
     pub id: OperatorTokenId,
     /// What it is called.
     pub name: Slug,
@@ -91,7 +90,7 @@ impl Reach {
 /// What a token allows, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grant {
-    /// Looking, this far.
+    /// Reading, this far.
     Viewer(Reach),
     /// Everything that belongs to this project.
     Operator(ProjectId),
@@ -99,7 +98,7 @@ pub enum Grant {
     Admin,
 }
 
-/// A role that does not go with its reach.
+/// A role that does not fit its reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BadGrant {
     /// An operator is one of a project.
@@ -133,7 +132,6 @@ impl Grant {
         }
     }
 
-    /// The role.
     pub const fn role(self) -> Role {
         match self {
             Self::Viewer(_) => Role::Viewer,
@@ -190,7 +188,7 @@ mod tests {
 
     // Requirement: HC-4
     #[test]
-    fn a_role_and_its_reach_go_together_or_are_refused() {
+    fn a_role_that_does_not_fit_its_reach_is_refused() {
         let own = Some(project(2));
         let cases = [
             (Role::Viewer, None, Ok(Grant::Viewer(Reach::Installation))),

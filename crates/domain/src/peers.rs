@@ -1,4 +1,4 @@
-//! Peers of the mesh: how they come, whether they live, and how they are torn down.
+//! Peers of the mesh: how they register, their liveness, and how they are torn down.
 //!
 //! ```text
 //!   registered ──cordon──▶ cordoned ──(it left)─ revoke key──▶ draining ──▶ deregistered
@@ -9,8 +9,8 @@
 //! **Invariants**
 //! - A deregistered peer has a revoked key: the type has no place for another.
 //! - Force skips acknowledgements and nothing else, and is recorded.
-//! - A peer is lost by silence after it was heard, or after a drain began to wait for it that it
-//!   alone calls; until then it is unknown.
+//! - A peer is lost by silence after a heartbeat was received, or after a drain that it alone calls
+//!   began to wait for it; until then it is unknown.
 
 use std::time::Duration;
 
@@ -24,15 +24,14 @@ use crate::object::id::{PeerId, ProjectId, ResourceId, TokenId};
 /// A peer of the mesh.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Peer {
-    /// Its id.
     pub id: PeerId,
-    /// Who it registered as.
+    /// The identity it registered with.
     pub registration: Registration,
     /// When.
     pub registered_at: Timestamp,
     /// Its drain stage.
     pub stage: Stage,
-    /// Who ordered that no peer be waited for.
+    /// The operator that requested that no peer be awaited.
     pub forced: Option<Forced>,
 }
 
@@ -41,13 +40,10 @@ pub struct Peer {
 pub struct Registration {
     /// The token it redeemed.
     pub token: TokenId,
-    /// The resource it is.
     pub resource: ResourceId,
-    /// The generation of it.
     pub generation: Generation,
     /// The project it joined.
     pub project: ProjectId,
-    /// Its nonce.
     pub nonce: Nonce,
     /// Its key.
     pub public_key: PublicKey,
@@ -63,7 +59,7 @@ pub enum Stage {
         /// Since when.
         since: Timestamp,
     },
-    /// Its key is revoked, and the others are told.
+    /// Its key is revoked, and the others get a new snapshot.
     Draining {
         /// When it was cordoned.
         since: Timestamp,
@@ -105,7 +101,7 @@ pub enum Cause {
     TimedOut,
     /// The whole drain took longer than its grace.
     GraceElapsed,
-    /// It was ordered.
+    /// It was requested.
     Forced,
 }
 
@@ -125,10 +121,10 @@ impl Cause {
     }
 }
 
-/// The order that no peer be waited for.
+/// The request that no peer be awaited.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forced {
-    /// Who ordered it.
+    /// The operator that requested it.
     pub by: String,
     /// When.
     pub at: Timestamp,
@@ -137,9 +133,8 @@ pub struct Forced {
 /// A registration that was answered with yes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registered {
-    /// The peer.
     pub peer: Peer,
-    /// Whether it was registered before and only asked again.
+    /// Whether it was registered before and repeated its request.
     pub replayed: bool,
 }
 
@@ -153,7 +148,7 @@ pub enum Refusal {
     #[error("the nonce was used with another key")]
     NonceCollision,
     /// The peer is being drained.
-    #[error("the node is leaving")]
+    #[error("the node is being drained")]
     Leaving,
 }
 
@@ -219,7 +214,6 @@ pub struct Survivor {
     pub id: PeerId,
     /// The newest snapshot of the mesh it acknowledged.
     pub acknowledged: u64,
-    /// Whether it lives.
     pub liveness: Liveness,
 }
 
@@ -244,7 +238,7 @@ impl Others<'_> {
     }
 }
 
-/// The next thing to do for a peer that must leave.
+/// The next thing to do for a peer that must be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum DrainStep {
@@ -252,7 +246,7 @@ pub enum DrainStep {
     Cordon,
     /// Revoke its key and publish a snapshot without it.
     RevokeKey,
-    /// Rest, at the latest until then.
+    /// Requeue, at the latest at that time.
     Wait {
         /// When waiting ends by itself.
         until: Timestamp,
@@ -264,7 +258,7 @@ pub enum DrainStep {
 }
 
 impl Peer {
-    /// Orders that no peer be waited for; the first order is the one on record.
+    /// Requests that no peer be awaited; the first request is the recorded one.
     #[must_use]
     pub fn force(&self, by: &str, now: Timestamp) -> Self {
         let order = || Forced { by: by.to_owned(), at: now };
@@ -374,7 +368,7 @@ impl Default for Heartbeat {
 }
 
 impl Heartbeat {
-    /// Whether a peer lives, by its last heartbeat since this process started.
+    /// The liveness of a peer, by its last heartbeat since this process started.
     pub fn liveness(&self, last_heard: Option<Timestamp>, now: Timestamp) -> Liveness {
         let Some(reading) = last_heard else { return Liveness::Unknown };
         if now.since(reading) >= self.interval.saturating_mul(self.missed_max) {
@@ -534,7 +528,7 @@ mod tests {
 
     // Requirement: M-4
     #[test]
-    fn everybody_who_can_must_acknowledge_the_snapshot() {
+    fn every_reachable_peer_must_acknowledge_the_snapshot() {
         let acknowledged = |snapshot, survivors: &[Survivor]| {
             Others { snapshot, survivors, left: true }.have_acknowledged()
         };
@@ -612,7 +606,7 @@ mod tests {
 
     // Requirement: M-5
     #[test]
-    fn who_is_leaving_does_not_come_back() {
+    fn a_peer_being_drained_does_not_register_again() {
         let stages = [
             Stage::Cordoned { since: at(0) },
             Stage::Draining { since: at(0), key_revoked_at: at(1) },

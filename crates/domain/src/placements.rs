@@ -1,4 +1,4 @@
-//! Placements: on which world a project lives, in which namespace, and whether that is there.
+//! Placements: the world and namespace of a project, and whether the namespace exists.
 
 use std::fmt;
 use std::str::FromStr;
@@ -89,10 +89,9 @@ impl FromStr for NamespacePhase {
     }
 }
 
-/// Where a project lives.
+/// The place of a project.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
-    /// The project.
     pub project: ProjectId,
     /// The world it was placed on.
     pub world: String,
@@ -111,7 +110,7 @@ impl Placement {
         self.phase.ready()
     }
 
-    /// The placement once its end was asked for; asking again changes nothing.
+    /// The placement once its end was requested; a repeated request changes nothing.
     pub fn terminate(&self, occupancy: Occupancy) -> Result<Self, Occupied> {
         let phase = match self.phase {
             NamespacePhase::Terminating | NamespacePhase::Deleted => self.phase,

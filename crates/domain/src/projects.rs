@@ -1,4 +1,4 @@
-//! Projects: who a declaration belongs to.
+//! Projects: the owners of declarations.
 
 use std::str::FromStr;
 
@@ -18,7 +18,6 @@ pub const NAME_MAX: usize = 128;
 /// A project.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Project {
-    /// Its id.
     pub id: ProjectId,
     /// What it is called in commands and paths; never changes.
     pub slug: ProjectSlug,
@@ -27,7 +26,7 @@ pub struct Project {
 }
 
 impl Project {
-    /// Agrees to the project's end only when nothing of it lives.
+    /// Agrees to the project's end only when it has no records.
     pub const fn may_terminate(&self, occupancy: Occupancy) -> Result<(), Occupied> {
         occupancy.vacate()
     }
@@ -36,9 +35,7 @@ impl Project {
 /// The tenancy resource behind a declaration: what a project holds, until it is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TenancyResource {
-    /// Its id.
     pub id: TenancyId,
-    /// Whose it is.
     pub project: ProjectId,
     /// When it was given.
     pub created_at: Timestamp,
@@ -145,7 +142,7 @@ mod tests {
 
     // Requirement: A-20
     #[test]
-    fn a_project_with_a_life_or_a_tombstone_stays() {
+    fn a_project_with_a_record_or_a_tombstone_stays() {
         let text = r#"{"id":"00000000-0000-0000-0000-000000000001","slug":"demo","name":"Demo"}"#;
         let project: Project = serde_json::from_str(text).unwrap();
         assert_eq!(project.id, ProjectId::from_uuid(Uuid::from_u128(1)));

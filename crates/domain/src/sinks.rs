@@ -1,4 +1,4 @@
-//! Who is told of the log over HTTP: where they are, how we show who we are, what an answer means.
+//! Receivers of the log over HTTP: their endpoints, our authentication, what an answer means.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -25,7 +25,7 @@ pub struct Sink {
     pub name: Slug,
     /// Where it listens.
     pub url: SinkUrl,
-    /// How we show who we are.
+    /// How we authenticate.
     pub proof: Option<Proof>,
 }
 
@@ -71,20 +71,20 @@ closed_set! {
 closed_set! {
     /// Why nothing is delivered any more until an operator says so.
     "parked" Parked {
-        /// It answered 410: it wants nothing more.
+        /// It answered 410: it accepts nothing more.
         Gone = "gone",
         /// It refused for so long that only a person can help.
         Refused = "refused",
-        /// Its place in the log was forgotten: events would be missing.
+        /// Its place in the log was pruned: events would be missing.
         Forgotten = "forgotten",
-        /// The database became another installation: what is told would not be meant.
+        /// The database became another installation: its log is not meant for this receiver.
         Moved = "moved",
-        /// A person asked for it.
+        /// An operator requested it.
         Asked = "asked",
     }
 }
 
-/// Where a secret lies; never what it says.
+/// The path of a secret, never its value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecretCoordinate {
     place: SecretPlace,
@@ -236,12 +236,13 @@ pub enum Answer {
     Later,
     /// It was refused: likely, though not surely, only a person can help.
     Refused,
-    /// The receiver wants nothing more, ever.
+    /// The receiver never accepts anything again.
     Gone,
 }
 
 impl Answer {
-    /// What a status means. Redirects are not followed: a log is told where its owner said.
+    /// What a status means. Redirects are not followed: a log is sent only to the endpoint its
+    /// owner configured.
     pub const fn of(status: u16) -> Self {
         match status {
             200..=299 => Self::Taken,

@@ -34,7 +34,7 @@ use crate::object::name;
 
 /// What every secret of a node begins with.
 pub const NODE_SECRET_PREFIX: &str = "uns_";
-/// No token lives longer than this after its issue.
+/// No token is valid longer than this after its issue.
 pub const AGE_MAX: Duration = Duration::from_hours(24);
 /// The shortest lifetime.
 pub const LIFETIME_MIN: Duration = Duration::from_mins(5);
@@ -147,7 +147,7 @@ pub struct Lifetime(Duration);
     lifetime.as_secs()
 )]
 pub struct BadLifetime {
-    /// What was asked for.
+    /// The requested lifetime.
     pub lifetime: Duration,
 }
 
@@ -193,14 +193,14 @@ impl From<Lifetime> for Duration {
     }
 }
 
-/// Who redeemed a token, and how it is recognised again.
+/// The redeemer of a token, and how it is recognised again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Consumption {
     /// The peer it became.
     pub peer: PeerId,
-    /// The nonce it brought.
+    /// The nonce it sent.
     pub nonce: Nonce,
-    /// The key it brought.
+    /// The key it sent.
     pub public_key: PublicKey,
     /// When.
     pub at: Timestamp,
@@ -209,7 +209,6 @@ pub struct Consumption {
 /// What is stored of a token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
-    /// Its id.
     pub id: TokenId,
     /// The resource it enrols.
     pub resource: ResourceId,
@@ -225,15 +224,15 @@ pub struct Token {
     pub issued_at: Timestamp,
     /// When its substrate was first Ready.
     pub first_ready_at: Option<Timestamp>,
-    /// How long it lives from then on.
+    /// How long it is valid from then on.
     pub lifetime: Lifetime,
-    /// Who redeemed it.
+    /// Its redeemer.
     pub consumed: Option<Consumption>,
     /// When it was withdrawn.
     pub revoked_at: Option<Timestamp>,
 }
 
-/// For whom a token is issued.
+/// What a token is issued for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Issue {
     /// The resource it enrols.
@@ -242,16 +241,16 @@ pub struct Issue {
     pub project: ProjectId,
     /// The generation it belongs to.
     pub generation: Generation,
-    /// How long it lives.
+    /// How long it is valid.
     pub lifetime: Lifetime,
 }
 
-/// What the token's resource looks like in the transaction that redeems.
+/// The state of the token's resource in the transaction that redeems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResourceView {
     /// The current generation.
     pub generation: Generation,
-    /// Whether deletion was asked for.
+    /// Whether deletion was requested.
     pub deletion_requested: bool,
     /// Whether the current generation is being torn down to make room for the next.
     pub replacing: bool,
@@ -260,11 +259,10 @@ pub struct ResourceView {
 /// What an agent asks for.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The token it brings.
+    /// The token it sends.
     pub text: TokenText,
     /// The project it believes to enrol into.
     pub project: ProjectId,
-    /// Its nonce.
     pub nonce: Nonce,
     /// Its key.
     pub public_key: PublicKey,
@@ -278,7 +276,7 @@ pub struct Request {
 pub enum Outcome {
     /// Yes: the token is consumed once this is stored with it.
     Redeemed(Consumption),
-    /// The same agent asked again: it is still this peer.
+    /// The same agent repeated its request: it is still this peer.
     Replayed(PeerId),
     /// No.
     Refused(Refusal),
@@ -401,7 +399,7 @@ impl Token {
             && !self.is_expired(now)
     }
 
-    /// Answers an agent that brings a token.
+    /// Answers an agent that sends a token.
     pub fn redeem(&self, request: &Request, resource: ResourceView, now: Timestamp) -> Outcome {
         if !self.verifier.accepts(&request.text) {
             return Outcome::Refused(Refusal::WrongVerifier);
@@ -413,7 +411,7 @@ impl Token {
             return Outcome::Refused(Refusal::Revoked);
         }
         let again = self.consumed.as_ref().map(|it| again(it, request));
-        // A node whose answer was lost must learn who it is in order to leave.
+        // A node whose answer was lost must learn its identity to deregister.
         if let Some(replayed @ Outcome::Replayed(_)) = again {
             return replayed;
         }
@@ -450,7 +448,7 @@ impl Token {
     }
 }
 
-/// An answer that was lost is given again, expired or leaving: it grants nothing new.
+/// A lost answer is repeated, even if expired or in teardown: it grants nothing new.
 fn again(consumed: &Consumption, request: &Request) -> Outcome {
     let same_nonce = consumed.nonce == request.nonce;
     let same_key = consumed.public_key == request.public_key;
@@ -670,7 +668,7 @@ mod tests {
     /// Red by: a node that is refused its lost answer and is drained without knowing.
     // Requirement: E-6
     #[test]
-    fn a_lost_answer_is_given_again_on_the_way_out() {
+    fn a_lost_answer_is_repeated_during_teardown() {
         for view in leaving() {
             let again = consumed().redeem(&request(), view, ISSUED);
             assert_eq!(again, Outcome::Replayed(peer(3)), "{view:?}");

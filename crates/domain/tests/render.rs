@@ -180,7 +180,7 @@ fn injection_drops_no_operator_parameter() {
 
 // Requirement: R-5
 #[test]
-fn helm_values_and_provider_secret_hold_what_they_promise() {
+fn helm_values_and_provider_secret_have_the_expected_content() {
     let helm = injected(MeshRole::Node, InjectionStrategy::HelmValues);
     assert_eq!(
         helm.as_value()["spec"]["parameters"]["helmValues"],
@@ -199,7 +199,7 @@ fn helm_values_and_provider_secret_hold_what_they_promise() {
 
 // Requirement: R-7
 #[test]
-fn what_stands_alone_gets_no_token() {
+fn a_standalone_resource_gets_no_token() {
     let untouched = rendered("Namespaced", &[], None);
     for strategy in InjectionStrategy::ALL {
         assert!(injected(MeshRole::Standalone, strategy) == untouched, "{strategy}");
@@ -333,7 +333,7 @@ fn any_image() -> impl Strategy<Value = AgentImage> {
 proptest! {
     // Requirement: R-8
     #[test]
-    fn every_cloud_init_document_says_what_was_meant_to_a_foreign_parser(
+    fn every_cloud_init_document_is_read_back_by_a_foreign_parser(
         id in 1_u128.., secret in any::<[u8; 32]>(), url in any_url(), image in any_image(),
         project in 1_u128..,
     ) {

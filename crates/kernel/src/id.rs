@@ -19,7 +19,7 @@ impl Version {
     }
 }
 
-/// One attempt of a life to exist outside; a new one always means new outside objects.
+/// One attempt of a record to exist outside; a new one always means new outside objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Generation(pub u32);

@@ -6,7 +6,7 @@
 //!   World ──observe─▶ seen ──┘                                     └─ commit ─▶ Ledger
 //! ```
 //!
-//! It stands alone so that nothing here can know a phase, a database or a cluster.
+//! It is a crate of its own so that nothing here can know a phase, a database or a cluster.
 //!
 //! **Invariants**
 //! - No runtime, no clock, no randomness, no logging, no I/O: time and jitter are arguments.

@@ -1,11 +1,11 @@
-//! What a kind of life must say, and the two ports it is run between.
+//! What a reconciled kind must define, and the two ports it runs between.
 
 use crate::id::Version;
 use crate::identity::{NameLedger, Row};
 use crate::time::Timestamp;
 use crate::trouble::Trouble;
 
-/// The rules of one kind of life; the value holds its figures, never its memory.
+/// The rules of one kind; the value holds its settings, never its state.
 ///
 /// *Guarantees*: total (every record and every observation has an answer), pure, repeatable.
 pub trait Lifecycle {
@@ -29,7 +29,7 @@ pub trait Lifecycle {
     ) -> Decision<Self>;
 }
 
-/// One life as it was read: state, every outside name it ever had, and the version of both.
+/// One record as it was read: state, every outside name it ever had, and the version of both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record<S> {
     /// The version to compare at the commit.
@@ -50,7 +50,7 @@ pub struct Decision<L: Lifecycle + ?Sized> {
     pub effect: Option<L::Effect>,
     /// At most one event, and then no effect.
     pub event: Option<L::Event>,
-    /// When to look again.
+    /// When to requeue.
     pub wake: Wake,
     /// Why.
     pub reason: L::Reason,
@@ -63,7 +63,7 @@ pub enum Wake {
     Now,
     /// At this time.
     At(Timestamp),
-    /// Only when something changed: a rest without a timer.
+    /// Only when something changed: a requeue without a timer.
     OnChange,
     /// It is finished.
     Never,
@@ -74,7 +74,7 @@ pub enum Wake {
 /// *Guarantees*: an answer that is missing is `Unknown` in the snapshot or [`Trouble`] as a whole,
 /// never absence.
 pub trait World<L: Lifecycle> {
-    /// Looks once at everything the record names.
+    /// Observes everything the record names, once.
     fn observe(
         &self,
         record: &Record<L::State>,
@@ -99,7 +99,7 @@ pub struct Condition<R> {
 
 /// The inside: one record, changed only through `commit`.
 pub trait Ledger<L: Lifecycle> {
-    /// Reads the record; `None` if it is gone, and with it the queue's reason to look again.
+    /// Reads the record; `None` if it is gone, and with it the reason to requeue it.
     fn load(&self) -> impl Future<Output = Result<Option<Record<L::State>>, Trouble>>;
 
     /// Writes state, identity rows, event and reason in one transaction if the version still holds

@@ -1,5 +1,5 @@
-//! The skeleton of every decision: absorb sightings, ask the rules, address the effect, set the
-//! time of the next step. A context supplies the parts.
+//! The skeleton of every decision: absorb sightings, evaluate the rules, address the effect, set
+//! the time of the next step. A context supplies the parts.
 
 use crate::identity::{NameLedger, Row};
 use crate::lifecycle::{Decision, Lifecycle, Record, Wake};
@@ -30,8 +30,8 @@ pub trait Reconciler {
     /// The events of the table.
     type EventKind: Copy;
 
-    /// Asks the rules, and writes their verdict into the row. `name_ledger` is the name ledger as
-    /// this snapshot leaves it.
+    /// Evaluates the rules, and writes their verdict into the row. `name_ledger` is the name ledger
+    /// after this snapshot.
     fn reconcile(
         &self,
         record: &Record<Self::State>,
@@ -40,7 +40,7 @@ pub trait Reconciler {
         now: Timestamp,
     ) -> Reconciled<Self>;
 
-    /// Gives an effect the names it needs, from the rows as this step leaves them. An effect
+    /// Gives an effect the names it needs, from the rows as of the end of this step. An effect
     /// whose object is not recorded as ours is not applied.
     fn address(
         &self,
@@ -50,7 +50,7 @@ pub trait Reconciler {
         seen: &Self::Observed,
     ) -> Option<Self::Effect>;
 
-    /// Gives an event what it tells.
+    /// Gives an event its content.
     fn event(
         &self,
         kind: Self::EventKind,
@@ -63,7 +63,7 @@ pub trait Reconciler {
     fn timers(&self, next: &Self::State, seen: &Self::Observed) -> Timers;
 
     /// Whether an effect writes the object that holds the record itself. It moves the version that
-    /// the commit compares, so what the snapshot brought is committed before.
+    /// the commit compares, so the sightings of the snapshot are committed before.
     fn writes_record(_: Self::EffectKind) -> bool {
         false
     }

@@ -1,18 +1,18 @@
-//! When a record is looked at again, as rules say it and as a queue needs it.
+//! When a record is reconciled again, as rules declare it and as a queue needs it.
 
 use std::time::Duration;
 
 use crate::lifecycle::Wake;
 use crate::time::Timestamp;
 
-/// When the rules want the next step, without a clock.
+/// When the rules schedule the next step, without a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Requeue {
     /// At once: this step only recorded what the next one needs.
     Now,
     /// After the interval, or at the deadline of the phase if that comes first.
     Poll,
-    /// After as long as the other side asked for.
+    /// After as long as the other side requested.
     Throttle,
     /// After a long interval: what failed will probably fail again.
     Slow,
@@ -20,7 +20,7 @@ pub enum Requeue {
     InFlightGrace,
     /// At the deadline of the phase.
     Deadline,
-    /// When a deleted object is due to be checked for having come back.
+    /// When a deleted object is due to be checked for having reappeared.
     Watch,
     /// When something changes; no timer.
     OnChange,
@@ -28,7 +28,7 @@ pub enum Requeue {
     Never,
 }
 
-/// What the members of [`Requeue`] stand for in one step. Times that a kind does not know are
+/// What the members of [`Requeue`] mean in one step. Times that a kind does not know are
 /// `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timers {
@@ -43,7 +43,7 @@ pub struct Timers {
     pub deadline: Option<Timestamp>,
     /// Until when a request from before the deletion may still arrive.
     pub in_flight_until: Option<Timestamp>,
-    /// Until when a deleted object is checked for having come back.
+    /// Until when a deleted object is checked for having reappeared.
     pub watch_until: Option<Timestamp>,
 }
 
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_poll_ends_at_a_deadline_that_is_still_to_come() {
+    fn a_poll_ends_at_a_future_deadline() {
         let with = |deadline| Timers { deadline: Some(deadline), ..timers() };
         let poll = |deadline| Requeue::Poll.wake(&with(deadline), NOW);
         assert_eq!(poll(NOW.after(secs(7))), Wake::At(NOW.after(secs(7))));

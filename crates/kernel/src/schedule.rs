@@ -21,7 +21,7 @@ use crate::trouble::{Retry, Trouble};
 /// One item of the due-queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// When to look next; `None` is a rest without a timer.
+    /// When to reconcile next; `None` is a requeue without a timer.
     pub due: Option<Timestamp>,
     /// Until when a worker holds it.
     pub lease_until: Option<Timestamp>,
@@ -51,7 +51,7 @@ pub struct Claim {
     pub until: Timestamp,
 }
 
-/// The figures of the queue.
+/// The settings of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// How long a lease runs.
@@ -145,8 +145,8 @@ impl Entry {
             return;
         }
         self.lease_until = None;
-        // A request whose answer did not come may still be on its way. A row that moved is no such
-        // request: everything outside was answered before.
+        // A request whose answer was not received may still be in flight. A row that moved is no
+        // such request: everything outside was answered before.
         if *trouble != Trouble::Conflict {
             self.unreturned_until = self.unreturned_until.max(Some(now));
         }
@@ -394,7 +394,7 @@ mod tests {
     }
 
     // Requirement: K-21
-    /// Red by: a server that asks for time and is asked again at once.
+    /// Red by: a server that asks for a delay and gets the next request at once.
     #[test]
     fn a_requested_back_off_is_waited_for() {
         let secs = Duration::from_secs;

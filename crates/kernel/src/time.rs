@@ -72,7 +72,7 @@ impl Timestamp {
 }
 
 /// Year, month and day of a day that is counted from the Unix epoch. The year begins in March here,
-/// so that the day that comes and goes is its last.
+/// so that the leap day is its last.
 fn civil(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);

@@ -13,7 +13,7 @@ pub enum Trouble {
     /// The other side did not answer, or its answer was lost.
     #[error("cannot reach {what}")]
     Unavailable {
-        /// Who did not answer.
+        /// The authority that did not answer.
         what: String,
         /// How long it asked us to wait, if it said so.
         after: Option<Duration>,
@@ -21,13 +21,13 @@ pub enum Trouble {
     /// The other side holds it: a remote conflict, a finalizer, a guard.
     #[error("held by {what}")]
     Blocked {
-        /// Who holds it.
+        /// Its holder.
         what: String,
     },
     /// The other side refused for good reason: rights, admission, validation.
     #[error("refused by {what}")]
     Rejected {
-        /// Who refused.
+        /// The authority that refused.
         what: String,
     },
     /// What was stored breaks the rules of its own aggregate.
@@ -44,7 +44,7 @@ pub enum Retry {
     /// At once for a few times: the next snapshot shows what the other writer did. A row that is
     /// moved again and again backs off.
     AtOnce,
-    /// With back-off, and not before the other side asked for.
+    /// With back-off, and not before the other side requested.
     BackOff {
         /// The shortest pause.
         after: Duration,

@@ -31,7 +31,7 @@ impl<E: Copy, P: Copy, C: Copy, V: Copy, R: Copy> Verdict<E, P, C, V, R> {
         Self { effect: Some(effect), ..Self::wait(phase, Requeue::Poll, reason) }
     }
 
-    /// One event; the next step goes on from there.
+    /// One event; the next step continues from there.
     pub const fn emit(event: V, phase: P, reason: R) -> Self {
         Self { event: Some(event), ..Self::wait(phase, Requeue::Now, reason) }
     }

@@ -1,4 +1,4 @@
-//! How much of a snapshot was answered, and why the rest is unknown.
+//! How much of a snapshot was answered, and why other parts are unknown.
 
 use crate::identity::{Answer, NameLedger, Row, Sighting, Unknown};
 
@@ -27,7 +27,7 @@ impl Visibility {
         Self::GuardTripped,
     ];
 
-    /// Judges a snapshot by who answered and by the worst answer that is missing.
+    /// Judges a snapshot by the authority that answered and by the worst answer that is missing.
     pub fn judge(cluster_replaced: bool, guard_tripped: bool, worst: Option<Unknown>) -> Self {
         match (cluster_replaced, guard_tripped, worst) {
             (true, _, _) | (_, _, Some(Unknown::ClusterReplaced)) => Self::ClusterReplaced,
@@ -83,7 +83,7 @@ pub trait Observation {
     /// How much of it was answered.
     fn visibility(&self) -> Visibility;
 
-    /// Whether an authority that was asked did not answer.
+    /// Whether an authority that was queried did not answer.
     fn is_incomplete(&self) -> bool {
         let unknown = |it: &Sighting| matches!(it.answer, Answer::Unknown(_));
         self.visibility().is_incomplete() || self.sightings().iter().any(unknown)

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blueprint_that_says_nothing_makes_a_node() {
+    fn a_mesh_role_is_node_by_default() {
         assert_eq!(MeshRole::default(), MeshRole::Node);
     }
 

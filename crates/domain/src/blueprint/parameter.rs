@@ -1,4 +1,4 @@
-//! The parameters a blueprint asks for, and the values a declaration gives them.
+//! The parameters a blueprint declares, and the values a declaration gives them.
 //!
 //! **Invariants**
 //! - A schema that exists is sound: names are unique and free, defaults have their type.
@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use crate::object::offender::shortened;
 
-/// The most parameters one blueprint may ask for.
+/// The most parameters one blueprint may declare.
 pub const COUNT_MAX: usize = 64;
 /// The longest name.
 pub const NAME_MAX: usize = 63;
@@ -81,7 +81,6 @@ impl From<ParameterValue> for Value {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameter {
-    /// Its name.
     pub name: String,
     /// Its type.
     #[serde(rename = "type")]
@@ -89,7 +88,7 @@ pub struct Parameter {
     /// Whether a declaration must give it.
     #[serde(default)]
     pub required: bool,
-    /// What it is when a declaration says nothing.
+    /// The default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
 }
@@ -168,13 +167,13 @@ impl BadSchema {
 /// Why values do not satisfy a schema; every one names the offending parameter.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadValues {
-    /// It was not asked for.
+    /// The blueprint does not declare it.
     #[error("parameter \"{name}\" is unknown")]
     Unknown {
         /// The offending name, shortened.
         name: String,
     },
-    /// It was asked for and not given.
+    /// It is required and missing.
     #[error("parameter \"{name}\" is required")]
     Missing {
         /// The parameter's name.
@@ -246,7 +245,7 @@ impl ParameterSchema {
         Ok(Self { parameters })
     }
 
-    /// The parameters, in the order they were stated.
+    /// The parameters, in declaration order.
     pub fn parameters(&self) -> &[Parameter] {
         &self.parameters
     }

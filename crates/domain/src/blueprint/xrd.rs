@@ -43,7 +43,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// Where it stands in the document.
+    /// Its path in the document.
     pub const fn path(self) -> &'static str {
         match self {
             Self::Group => "spec.group",
@@ -175,7 +175,6 @@ impl CompositeType {
         format!("{}/{}", self.group(), self.kind())
     }
 
-    /// The group.
     pub fn group(&self) -> &str {
         &self.group
     }
@@ -195,7 +194,7 @@ impl CompositeType {
         &self.plural
     }
 
-    /// Where XRs live.
+    /// The scope of the XRs.
     pub const fn scope(&self) -> Scope {
         self.scope
     }
@@ -240,7 +239,7 @@ fn scope(stated: Option<&Value>, default: Scope) -> Result<Scope, BadXrd> {
     let Some(stated) = stated else { return Ok(default) };
     match stated.as_str() {
         Some("Namespaced") => Ok(Scope::Namespaced),
-        // A legacy cluster XR differs in its claim machinery, not in where it lives.
+        // A legacy cluster XR differs in its claim machinery, not in its scope.
         Some("Cluster" | "LegacyCluster") => Ok(Scope::Cluster),
         Some(other) => Err(BadXrd::Scope { text: shortened(other) }),
         None => Err(BadXrd::Scope { text: shortened(&stated.to_string()) }),

@@ -21,11 +21,8 @@ use crate::object::name;
 pub struct Provision {
     /// What its people call it.
     pub name: String,
-    /// The project.
     pub project: ProjectId,
-    /// The blueprint version.
     pub blueprint_version: BlueprintVersionId,
-    /// The credential.
     pub credential: CredentialId,
     /// The parameters that were given.
     pub parameters: Map<String, Value>,
@@ -40,7 +37,6 @@ pub struct Minted {
     pub tenancy: TenancyId,
     /// The ProviderConfig's row, should there be none yet.
     pub provider_config: ProviderConfigId,
-    /// This installation.
     pub installation: InstallationId,
     /// Where agents find us.
     pub api_url: ApiUrl,
@@ -57,14 +53,13 @@ pub struct Accepted {
     pub resource: Resource,
     /// The names its first generation will use.
     pub rows: Vec<Row>,
-    /// Its event.
     pub event: Event,
     /// The ProviderConfig's row with this first user, where there was none; otherwise the one that
     /// there is gets one more.
     pub new_provider_config: Option<ProviderConfig>,
 }
 
-/// Accepts a declaration or says why not. Nothing is minted here and nothing is asked.
+/// Accepts a declaration or says why not. Nothing is minted here and no port is called.
 pub fn provision(
     command: &Provision,
     views: &Views,

@@ -13,7 +13,7 @@ pub enum Effect {
         /// The anchor.
         anchor: Name,
     },
-    /// Issue this token unless it was issued or the resource no longer wants it.
+    /// Issue this token unless it was issued or the resource no longer needs it.
     IssueToken {
         /// The token.
         token: TokenId,
@@ -41,14 +41,14 @@ pub enum Effect {
         /// The only object whose guard may be released.
         uid: Uid,
     },
-    /// Ask the XR with this uid to go, in the foreground.
+    /// Delete the XR with this uid, in the foreground.
     DeleteSubstrate {
         /// The XR.
         xr: Name,
         /// The only object that may be deleted.
         uid: Uid,
     },
-    /// Ask the anchor with this uid to go.
+    /// Delete the anchor with this uid.
     DeleteAnchor {
         /// The anchor.
         anchor: Name,

@@ -37,7 +37,7 @@ pub enum Event {
     Requested,
     /// The resource is ready.
     Ready,
-    /// The attempt is hopeless.
+    /// The attempt failed for good.
     Failed {
         /// The message of the XR's own condition, bounded.
         message: String,

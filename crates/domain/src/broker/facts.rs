@@ -12,11 +12,10 @@ use crate::object::closed::closed_set;
 /// What the row says about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowFacts {
-    /// The phase.
     pub phase: Phase,
-    /// Whether deletion was asked for.
+    /// Whether deletion was requested.
     pub intent: Intent,
-    /// How far the current generation has come.
+    /// The progress of the current generation.
     pub generation_state: GenerationState,
     /// Whether a node belongs to the substrate.
     pub role: MeshRole,
@@ -35,22 +34,21 @@ pub struct Facts {
     pub anchor: Anchor,
     /// The bootstrap token of the generation.
     pub token: Token,
-    /// The ProviderConfig's own life.
+    /// The state of the ProviderConfig.
     pub config: Config,
-    /// The XR.
     pub xr: Xr,
     /// What the XR composed.
     pub composed: Composed,
     /// The node (during teardown: of any generation).
     pub node: Node,
-    /// Who guards the XR against deletion.
+    /// What guards the XR against deletion.
     pub protection: Protection,
 }
 
 closed_set! {
-    /// Whether deletion was asked for; it wins over every phase.
+    /// Whether deletion was requested; it wins over every phase.
     "intent" Intent {
-        /// The resource is wanted.
+        /// The resource is to exist.
         None = "None",
         /// Deletion was recorded.
         Requested = "Requested",
@@ -58,7 +56,7 @@ closed_set! {
 }
 
 closed_set! {
-    /// How far the current generation has come.
+    /// The progress of the current generation.
     "generation_state" GenerationState {
         /// Its XR was never seen: absence means "not made yet".
         Fresh = "Fresh",
@@ -126,7 +124,7 @@ closed_set! {
 }
 
 closed_set! {
-    /// The ProviderConfig's own life.
+    /// The state of the ProviderConfig.
     "config" Config {
         /// Seen and ready to be referred to.
         Ready = "Ready",
@@ -192,7 +190,7 @@ closed_set! {
 }
 
 closed_set! {
-    /// Who guards the XR against deletion.
+    /// What guards the XR against deletion.
     "protection" Protection {
         /// None.
         None = "None",

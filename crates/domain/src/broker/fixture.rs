@@ -1,4 +1,4 @@
-//! What the broker's tests start from: a plain resource, a look that saw nothing, rows by standing.
+//! What the broker's tests start from: a plain resource, an empty snapshot, rows by state.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ pub(super) fn composite() -> CompositeType {
     scoped("Namespaced")
 }
 
-/// The same type beside all namespaces.
+/// The same type, cluster-scoped.
 pub(super) fn cluster_wide() -> CompositeType {
     scoped("Cluster")
 }
@@ -115,7 +115,7 @@ pub(super) fn resource(bend: impl FnOnce(&mut Fields)) -> Resource {
     Resource::hydrate(fields).unwrap()
 }
 
-/// A resource whose deletion was asked for.
+/// A resource whose deletion was requested.
 pub(super) fn leaving(phase: Phase) -> Resource {
     resource(|it| {
         it.phase = phase;
@@ -175,7 +175,7 @@ pub(super) fn xr(uid: &str, owner: &str, condition: Condition) -> XrObject {
     XrObject { object: object(uid, Some(owner)), condition, drifted: false }
 }
 
-/// A look at a ready namespace in which nothing stands.
+/// A snapshot of a ready namespace without objects.
 pub(super) fn snapshot() -> Snapshot {
     Snapshot {
         by: "cluster".to_owned(),
@@ -194,7 +194,7 @@ pub(super) fn snapshot() -> Snapshot {
     }
 }
 
-/// The facts of that look.
+/// The facts of that snapshot.
 pub(super) const NOTHING: Facts = Facts {
     visibility: Visibility::Complete,
     gate: Gate::Ready,

@@ -1,4 +1,4 @@
-//! What holds of any look at any resource, whatever the rules say.
+//! What holds of any snapshot of any resource, whatever the rules say.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ use super::tombstone::Tombstone;
 use crate::blueprint::MeshRole;
 use crate::object::authority::Authority;
 
-/// Few uids, so that they meet often.
+/// Few uids, so that they collide often.
 pub(super) fn any_uid() -> impl Strategy<Value = Uid> {
     select(vec!["a", "b", "x", "y"]).prop_map(Uid::new)
 }
@@ -42,7 +42,7 @@ pub(super) fn any_authority() -> impl Strategy<Value = Authority> {
     prop_oneof![6 => Just(Authority::Pinned), 1 => Just(Authority::Replaced)]
 }
 
-/// An object with or without the labels of this life.
+/// An object with or without the labels of this resource.
 pub(super) fn any_object(record_id: String) -> impl Strategy<Value = Object> {
     let ours = prop_oneof![4 => Just(Some(installation().to_string())), 1 => Just(None)];
     let record_id = prop_oneof![4 => Just(Some(record_id)), 1 => Just(Some("another".to_owned()))];
@@ -57,7 +57,7 @@ pub(super) fn any_object(record_id: String) -> impl Strategy<Value = Object> {
     )
 }
 
-/// Rows of any standing under some of these names.
+/// Rows in any state under some of these names.
 pub(super) fn any_name_ledger(names: Vec<Name>) -> impl Strategy<Value = NameLedger> {
     let standing = || {
         let standing = (select(NameState::ALL.to_vec()), any_uid());
@@ -116,8 +116,8 @@ fn names(resource: &Resource) -> Vec<Name> {
 
 fn any_record() -> impl Strategy<Value = Record<Resource>> {
     any_resource().prop_flat_map(|state| {
-        let books = any_name_ledger(names(&state));
-        books.prop_map(move |name_ledger| Record {
+        let ledgers = any_name_ledger(names(&state));
+        ledgers.prop_map(move |name_ledger| Record {
             version: Version(1),
             state: state.clone(),
             name_ledger,
@@ -210,7 +210,7 @@ fn any_snapshot() -> impl Strategy<Value = Snapshot> {
     })
 }
 
-/// Whether no authority answered for the name, or none whose word counts.
+/// Whether no authority answered for the name, or none whose answer counts.
 fn is_unknown(resource: &Resource, snapshot: &Snapshot, name: &Name) -> bool {
     if name.kind == KIND_PEER {
         return snapshot.peers.is_err();
@@ -226,7 +226,7 @@ fn is_unknown(resource: &Resource, snapshot: &Snapshot, name: &Name) -> bool {
     world && (!reading || snapshot.authority == Authority::Replaced)
 }
 
-/// The object that an effect takes away.
+/// The object that an effect deletes.
 fn taken(effect: &Effect) -> Option<(&Name, &Uid)> {
     match effect {
         Effect::DeleteSubstrate { xr, uid } => Some((xr, uid)),
@@ -239,8 +239,8 @@ fn taken(effect: &Effect) -> Option<(&Name, &Uid)> {
     }
 }
 
-/// Whether this look proves the object ours: it was on record, or it carries our labels and, being
-/// no anchor, the uid of an anchor on record as its owner.
+/// Whether this snapshot proves the object ours: it was on record, or it carries our labels and,
+/// being no anchor, the uid of an anchor on record as its owner.
 fn is_proven(record: &Record<Resource>, snapshot: &Snapshot, name: &Name, uid: &Uid) -> bool {
     let on_record = record.name_ledger.seen(name).is_some_and(|row| row.uid.as_ref() == Some(uid));
     let (installation, record_id) = (installation(), record.state.id().to_string());
@@ -275,7 +275,7 @@ fn decide(
     assert_eq!(
         seen,
         fold(&record.state, &record.name_ledger, snapshot),
-        "the same look, the same facts"
+        "the same snapshot, the same facts"
     );
     let Decision { next, rows, effect, event, .. } = Broker::default().decide(record, &seen, NOW);
     (next, rows, effect, event)
@@ -302,7 +302,7 @@ proptest! {
 
     // Requirement: L-6
     #[test]
-    fn only_what_is_seen_and_ours_is_taken_away(
+    fn only_what_is_seen_and_ours_is_deleted(
         record in any_record(),
         snapshot in any_snapshot(),
     ) {
@@ -342,7 +342,7 @@ proptest! {
         prop_assert!(effect.is_none() || event.is_none(), "{effect:?} {event:?}");
         prop_assert_eq!(next.deletion_requested_at(), before.deletion_requested_at());
         let ahead = next.generation().0.checked_sub(before.generation().0);
-        prop_assert!(ahead.is_some_and(|by| by <= 1), "generations go one by one");
+        prop_assert!(ahead.is_some_and(|by| by <= 1), "generations are torn down one by one");
         prop_assert!(before.deletion_requested_at().is_none() || next.phase().is_leaving());
         prop_assert!(before.phase() != Phase::Deleted || next == *before, "Deleted is for good");
         prop_assert!(next.fields().updated_at >= before.fields().updated_at);
@@ -352,24 +352,25 @@ proptest! {
         prop_assert_eq!(Resource::hydrate(next.fields().clone()), Ok(next));
     }
 
-    /// The first look may record the anchor that proves, in the second, who owns what is under it.
+    /// The first snapshot may record the anchor that proves, in the second, the owner of the
+    /// objects under it.
     // Requirement: L-18
     #[test]
-    fn a_world_that_stands_still_is_on_record_after_two_looks(
+    fn an_unchanging_world_is_recorded_after_two_snapshots(
         record in any_record(),
         snapshot in any_snapshot(),
     ) {
-        let looked = |name_ledger: NameLedger| {
+        let observed = |name_ledger: NameLedger| {
             let seen = fold(&record.state, &name_ledger, &snapshot);
             name_ledger.with(&name_ledger.absorb(&seen.sightings))
         };
-        let after = looked(looked(record.name_ledger.clone()));
-        prop_assert_eq!(looked(after.clone()), after);
+        let after = observed(observed(record.name_ledger.clone()));
+        prop_assert_eq!(observed(after.clone()), after);
     }
 
     // Requirement: T-17
     #[test]
-    fn a_tombstone_only_takes_away(record in any_record(), snapshot in any_snapshot()) {
+    fn a_tombstone_only_deletes(record in any_record(), snapshot in any_snapshot()) {
         let state = record.state.retired(None, NOW).abandoned(NOW);
         let record = Record { state, ..record };
         let seen = fold(&record.state, &record.name_ledger, &snapshot);

@@ -1,4 +1,4 @@
-//! What goes in and out of the broker's ledger, the same for every store and for the simulation.
+//! Input and output of the broker's ledger, the same for every store and for the simulation.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -65,12 +65,11 @@ impl std::fmt::Display for WorkItem {
     }
 }
 
-/// Everything a declaration is resolved against, and the database's time of that look.
+/// Everything a declaration is resolved against, and the database's time of that read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
-    /// The views.
     pub views: Views,
-    /// What is remembered of the caller's idempotency key, if it brought one.
+    /// What is remembered of the caller's idempotency key, if it sent one.
     pub used: Option<idempotency::Used>,
     /// When.
     pub now: Timestamp,
@@ -79,11 +78,10 @@ pub struct Snapshot {
 /// An idempotency key to remember.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RememberedKey {
-    /// Whose it is.
+    /// The owner of the key.
     pub scope: idempotency::Scope,
-    /// The key.
     pub key: idempotency::Key,
-    /// What was asked for.
+    /// The digest of the request.
     pub digest: idempotency::Digest,
     /// How long it is remembered.
     pub keep: Duration,
@@ -96,18 +94,16 @@ pub struct Batch {
     pub now: Option<Timestamp>,
     /// The items that may be stepped.
     pub leased: Vec<Leased>,
-    /// Whose rows break their own rules, and which: only an operator's retry looks at them again.
+    /// Records whose rows break an invariant, and which: only an operator's retry requeues them.
     pub parked: Vec<(WorkItem, String)>,
 }
 
 /// One item, leased, as it was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Leased {
-    /// Who.
     pub item: WorkItem,
     /// The lease.
     pub claim: Claim,
-    /// The record.
     pub record: Held,
     /// The database's time of the claim.
     pub now: Timestamp,
@@ -125,20 +121,18 @@ pub enum Held {
 /// How a lease is given back after a finished step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release {
-    /// Whose.
     pub item: WorkItem,
     /// The lease.
     pub claim: Claim,
-    /// When to look again.
+    /// When to requeue.
     pub wake: Wake,
     /// Why, from the closed set of the record's kind.
     pub reason: &'static str,
 }
 
-/// The lease that a write is made under and that goes on after it.
+/// The lease that a write is made under and that is kept after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stay {
-    /// Whose.
     pub item: WorkItem,
     /// The lease.
     pub claim: Claim,
@@ -161,7 +155,7 @@ pub struct RecordWrite<S, E> {
     pub rows: Vec<Row>,
     /// The event of the crossing, if it has one.
     pub event: Option<E>,
-    /// The lease it is written under, if that goes on: a lease holder that was overtaken writes
+    /// The lease it is written under, if that is kept: a lease holder that was overtaken writes
     /// nothing.
     pub lease: Option<Stay>,
     /// The lease to give back with it, if the step is finished by it.
@@ -176,23 +170,23 @@ pub type ConfigWrite = RecordWrite<ProviderConfig, Infallible>;
 /// A command of a person about a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// It shall go.
+    /// Its deletion.
     Deprovision,
     /// It shall be made again.
     Replace,
     /// It shall be abandoned.
     Abandon {
-        /// Who says so.
+        /// The operator.
         by: String,
         /// Why.
         reason: String,
     },
     /// What was abandoned shall be torn down after all.
     Reap {
-        /// Who says so.
+        /// The operator.
         by: String,
     },
-    /// It shall be looked at now, even if it was parked.
+    /// It is requeued now, even if it was parked.
     Retry,
 }
 

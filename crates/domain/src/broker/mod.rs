@@ -2,9 +2,9 @@
 //!
 //! Read in this order: [`aggregate`] (the row), [`facts`] (what may be branched on), [`reconcile`]
 //! (what happens next and why), [`observe`] (how answers become facts), [`record_id`] (the kernel's
-//! view of all that), [`accept`] and [`command`] (what a person can ask for), [`ports`] (what is
-//! asked of the siblings, once), [`render`] (what should exist), [`world`] (the port between
-//! the server and what stands outside).
+//! view of all that), [`accept`] and [`command`] (what a person can request), [`ports`] (the calls
+//! to other contexts), [`render`] (what should exist), [`world`] (the port between the server and
+//! the outside).
 
 pub mod accept;
 pub mod aggregate;

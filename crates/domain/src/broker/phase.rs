@@ -13,11 +13,12 @@ closed_set! {
         Enrolling = "Enrolling",
         /// The XR is ready and, where the blueprint has one, its node has registered.
         Ready = "Ready",
-        /// The composition declared the attempt hopeless; sticky until deletion is asked for.
+        /// The composition declared the attempt failed for good; sticky until deletion is
+        /// requested.
         Failed = "Failed",
-        /// Deletion was asked for and the node is leaving the mesh.
+        /// Deletion was requested and the node is being removed from the mesh.
         Deregistering = "Deregistering",
-        /// The node is gone and the substrate is leaving.
+        /// The node is gone and the substrate is being deleted.
         Deprovisioning = "Deprovisioning",
         /// Nothing is left; sticky.
         Deleted = "Deleted",

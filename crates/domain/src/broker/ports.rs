@@ -1,4 +1,4 @@
-//! What the broker asks of its siblings: small views, read once in one snapshot.
+//! What the broker reads from other contexts: small views, read once in one snapshot.
 
 use serde_json::Value;
 
@@ -12,7 +12,6 @@ use crate::object::provider::Provider;
 pub struct Views {
     /// The published blueprint version.
     pub blueprint: Option<BlueprintView>,
-    /// The credential.
     pub credential: Option<CredentialView>,
     /// The credential's cloud.
     pub cloud: Option<CloudView>,
@@ -41,12 +40,11 @@ pub struct BlueprintView {
     pub providers: Vec<Provider>,
 }
 
-/// A credential, as far as a declaration goes: never its value.
+/// What a declaration needs of a credential: never its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CredentialView {
     /// Which one.
     pub id: CredentialId,
-    /// Its cloud.
     pub cloud: CloudId,
     /// Where its value lies.
     pub coordinates: KvCoordinates,
@@ -54,12 +52,10 @@ pub struct CredentialView {
     pub usable: Result<(), Denied>,
 }
 
-/// A refusal of another context, told in its own words.
+/// A refusal of another context, with its own message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denied {
-    /// Its code.
     pub code: &'static str,
-    /// Its text.
     pub text: String,
 }
 
@@ -68,7 +64,6 @@ pub struct Denied {
 pub struct CloudView {
     /// Which one.
     pub id: CloudId,
-    /// Its provider.
     pub provider: Provider,
     /// Its endpoint, without secrets.
     pub endpoint: Value,
@@ -77,7 +72,6 @@ pub struct CloudView {
 /// Where a project is placed. A namespace that is not ready is no reason to refuse.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AssignmentView {
-    /// The world.
     pub world: String,
     /// The namespace there.
     pub namespace: String,

@@ -8,11 +8,11 @@ reasons! {
     "reason" Reason {
         NamespaceNotReady: Warning "the namespace of its project is not ready"
             => "the placement of the project is not ready; nothing was made and no token issued",
-            "wait for the placement, see `usher get placements`; it goes on by itself";
+            "wait for the placement, see `usher get placements`; it continues by itself";
         CreatingAnchor: Info "its anchor is being created";
         RecordingAnchor: Info "its anchor is recorded before anything is created under it";
         AnchorNameTakenByAnother: Critical "another owner's object has the name of its anchor"
-            => "an object without our labels stands in world {world} under a name of ours",
+            => "an object without our labels has a name of ours in world {world}",
             "remove or rename that object; nothing that is not ours is touched";
         AnchorLost: Warning "its anchor is gone, so its substrate will be garbage collected"
             => "the anchor was removed in world {world}",
@@ -20,15 +20,15 @@ reasons! {
         IssuingToken: Info "its bootstrap token is being issued";
         WaitingForProviderConfig: Warning "its ProviderConfig does not exist yet"
             => "the ProviderConfig is reconciled on its own; see the blockers",
-            "wait; if it lasts, look at what stands in world {world}";
+            "wait; if it lasts, inspect the objects in world {world}";
         CreatingSubstrate: Info "its substrate is being created";
         NameTakenByAnother: Critical "another owner's object has its name"
-            => "an object without our labels stands in world {world} under a name of ours",
+            => "an object without our labels has a name of ours in world {world}",
             "remove or rename that object; nothing that is not ours is touched";
         RecordingSubstrate: Info "its substrate is recorded before it is written again";
         WaitingForSubstrate: Info "its substrate is being created and is not ready";
         SubstrateTerminating: Warning "its substrate is being deleted from outside"
-            => "the deletion was requested outside Usher; it cannot be taken back",
+            => "the deletion was requested outside Usher; it cannot be undone",
             "wait: a new generation with a new node follows by itself";
         SubstrateLost: Warning "its substrate vanished; a new generation follows"
             => "the substrate was deleted outside Usher",
@@ -46,9 +46,9 @@ reasons! {
             "`usher retry {name} --replace` for a new substrate with a new token";
         NodeLost: Critical "its node registered and sends no heartbeats any more"
             => "the agent hangs or its machine is down; an agent that ended is started again",
-            "look at the machine; `usher retry {name} --replace` for a new one";
+            "inspect the machine; `usher retry {name} --replace` for a new one";
         NodeRemoved: Critical "its node was removed from the mesh"
-            => "a node that left does not come back with a used token",
+            => "a node that left cannot rejoin with a used token",
             "`usher retry {name} --replace` for a new one";
         Degraded: Warning "it was ready and its substrate is not at the moment"
             => "the composition repairs it; a transient loss of readiness changes no phase",
@@ -62,7 +62,7 @@ reasons! {
         ReleasingProtection: Info "our own protection of its substrate is being released";
         InUse: Warning "its substrate is in use by another object"
             => "an object in world {world} is marked as in use by another",
-            "end that use; the deletion goes on by itself";
+            "end that use; the deletion continues by itself";
         RecordingComposedResources: Info
             "its composed resources are recorded before its deletion is requested";
         DeletingSubstrate: Info "the deletion of its substrate is being requested";
@@ -71,7 +71,7 @@ reasons! {
             "its substrate is gone; some of its composed resources are not";
         KindRemoved: Critical "its composed resources cannot be proven gone"
             => "a kind was removed from world {world}; the cloud may still hold its objects",
-            "look in the cloud, then `usher abandon {name}`";
+            "inspect the cloud account, then `usher abandon {name}`";
         InFlightGrace: Info "an earlier request may still arrive; it waits until none can";
         DeletingAnchor: Info "the deletion of its anchor is being requested";
         NamesNotYetGone: Warning "nothing was seen, and some recorded name is not proven gone yet"
@@ -81,27 +81,27 @@ reasons! {
         Gone: Info "nothing is left";
         Unreachable: Warning "a dependency does not answer"
             => "world {world} cannot be read; nothing is taken for absent",
-            "bring it back; it goes on by itself";
+            "restore it; it continues by itself";
         Forbidden: Critical "a dependency denies access"
             => "rights are missing in world {world}; nothing is taken for absent",
-            "grant the rights again; it goes on by itself";
+            "grant the rights again; it continues by itself";
         ClusterReplaced: Critical "world {world} is not the one that was pinned"
             => "it was rebuilt or restored from an older state: absence proves nothing",
-            "bring the pinned world back, or `usher abandon {name}`";
+            "restore the pinned world, or `usher abandon {name}`";
         MassDeletionGuardTripped: Critical "too many objects vanished at once in world {world}"
-            => "more objects vanished than the mass-deletion guard allows; none is believed gone",
-            "look at the world; if they are gone, `usher retry --reset-guard {world}`";
+            => "more objects vanished than the mass-deletion guard allows; none counts as gone",
+            "inspect the world; if they are gone, `usher retry --reset-guard {world}`";
         NodeStateUnknown: Warning "it is not known whether its node is registered"
             => "the peers could not be read",
-            "bring the database back; it goes on by itself";
+            "restore the database; it continues by itself";
         ProvisioningOverdue: Warning "its substrate takes longer to create than it should"
             => "the composition is slow or retries; that is no failure until it reports one",
-            "look at world {world}; deprovision it if it is not wanted any more";
+            "inspect world {world}; deprovision it if it is not needed any more";
         EnrolmentOverdue: Critical "its node should have registered by now"
             => "the machine did not boot, its agent cannot reach this server, or it is refused",
-            "look at the machine's log; `usher retry {name} --replace` for a new one";
+            "inspect the machine's log; `usher retry {name} --replace` for a new one";
         DrainOverdue: Warning "its node should have left by now"
-            => "the node neither leaves nor is lost; the substrate is not touched before",
+            => "the node is neither deregistered nor lost; the substrate is not touched before",
             "wait: it is deregistered by force when its grace has passed; see the blockers";
         TeardownOverdue: Critical "what is left of it should be gone by now"
             => "something holds a part of it; see the blockers with their ages",

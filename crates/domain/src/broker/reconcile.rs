@@ -1,14 +1,14 @@
 //! What happens next to a resource, and why.
 //!
-//! One pure, total function from facts to a verdict, in two arms: *converge* brings the resource
-//! in, *tear down* tears it down. The transition table beside this crate says the same by hand,
-//! cell by cell.
+//! One pure, total function from facts to a verdict, in two arms: *converge* provisions the
+//! resource, *tear down* tears it down. The transition table beside this crate repeats it, cell by
+//! cell.
 //!
 //! **Invariants**
 //! - Intent to delete wins over every phase; `Deleted` and `Failed` are sticky.
-//! - The node leaves before its substrate is asked to go; the anchor goes last.
+//! - The node is deregistered before its substrate is deleted; the anchor is deleted last.
 //! - No destroying effect and no crossing depends on a part that is unknown.
-//! - The phase names steer nothing but stickiness.
+//! - Phase names decide nothing but stickiness.
 
 use usher_kernel::{Requeue, Visibility};
 
@@ -99,7 +99,7 @@ fn next_teardown_step(row: RowFacts, seen: Facts) -> TeardownStep {
     }
 }
 
-/// The XR is unguarded and what it composed is in the ledger before it is asked to go.
+/// The XR is unguarded and what it composed is in the ledger before its deletion is requested.
 fn delete_substrate(seen: Facts) -> TeardownStep {
     match seen.protection {
         Protection::Unknown => return unknown(seen.visibility),
@@ -134,7 +134,7 @@ fn after_substrate(row: RowFacts, seen: Facts) -> TeardownStep {
     }
     match seen.anchor {
         Anchor::Unknown => unknown(seen.visibility),
-        // One that is being deleted is held by our finalizer: the same verb lets it go.
+        // One that is being deleted is held by our finalizer: the same verb releases it.
         Anchor::Ours | Anchor::Unrecorded | Anchor::Leaving => {
             TeardownStep::Do(EffectKind::DeleteAnchor, Reason::DeletingAnchor)
         }
@@ -243,7 +243,7 @@ fn keep(row: RowFacts, seen: Facts, phase: Phase, reason: Reason) -> Verdict {
         Anchor::Unknown => return hold(Requeue::Poll, seen.visibility.unknown_reason()),
         Anchor::Absent | Anchor::Foreign => return hold(Requeue::Poll, Reason::AnchorLost),
         Anchor::Unrecorded => return hold(Requeue::Now, Reason::RecordingAnchor),
-        // Held by our finalizer, a leaving anchor still owns what stands under it.
+        // Held by our finalizer, an anchor being deleted still owns the objects under it.
         Anchor::Ours | Anchor::Leaving => {}
     }
     apply(seen, phase, reason)
@@ -304,8 +304,8 @@ fn ready(row: RowFacts, seen: Facts) -> Verdict {
     })
 }
 
-/// The substrate is gone or another took its place: its generation is torn down, unless too much
-/// vanished at once to be believed.
+/// The substrate is gone or was replaced: its generation is torn down, unless the mass-deletion
+/// guard is tripped.
 fn lose(row: RowFacts, seen: Facts, reason: Reason) -> Verdict {
     if seen.visibility == Visibility::GuardTripped {
         return Verdict::wait(row.phase, Requeue::Poll, Reason::MassDeletionGuardTripped);

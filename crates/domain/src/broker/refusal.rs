@@ -17,19 +17,19 @@ pub enum Refusal {
     /// The blueprint version is not published.
     #[error("blueprint version \"{what}\" not found")]
     BlueprintNotFound {
-        /// What was asked for.
+        /// The requested object.
         what: String,
     },
     /// The credential's cloud is not in the inventory.
     #[error("cloud \"{what}\" not found")]
     CloudNotFound {
-        /// What was asked for.
+        /// The requested object.
         what: String,
     },
     /// The credential does not exist.
     #[error("credential \"{what}\" not found")]
     CredentialNotFound {
-        /// What was asked for.
+        /// The requested object.
         what: String,
     },
     /// The project is not placed on any world.
@@ -44,7 +44,7 @@ pub enum Refusal {
     /// There is no such resource.
     #[error("provisioned resource \"{what}\" not found")]
     ProvisionedResourceNotFound {
-        /// What was asked for.
+        /// The requested object.
         what: String,
     },
     /// The project's namespace is not ready, for callers that insist on it.

@@ -6,7 +6,7 @@ use super::aggregate::Resource;
 use super::event::Outcome;
 use super::phase::Phase;
 
-/// What goes with a write of a resource, in the same transaction.
+/// What is written with a resource, in the same transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SideWrites {
     /// Every token of it that was not redeemed is revoked.
@@ -20,7 +20,7 @@ pub struct SideWrites {
 }
 
 impl SideWrites {
-    /// What goes with the write that turns `before` into `after`.
+    /// What is written with the write that turns `before` into `after`.
     pub fn of(before: &Resource, after: &Resource) -> Self {
         let ended = before.phase() != Phase::Deleted && after.phase() == Phase::Deleted;
         let ready = after.fields().substrate_ready_at;
@@ -76,7 +76,7 @@ mod tests {
 
     // Requirement: A-27
     #[test]
-    fn an_end_is_counted_once_and_buried_unless_it_was_given_up() {
+    fn an_end_is_counted_once_with_a_tombstone_unless_abandoned() {
         let it = leaving(Phase::Deprovisioning);
         let removed = resource(|it| {
             it.phase = Phase::Deleted;

@@ -1,4 +1,4 @@
-//! What an adapter brings back from one look outside: answers, not judgements.
+//! What an adapter returns from one snapshot of the outside: answers, not judgements.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::object::id::PeerId;
 /// An answer, or why there is none.
 pub type Reading<T> = Result<T, Unknown>;
 
-/// Everything one look saw, unjudged.
+/// The unjudged answers of one snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Who answered.
+    /// The authority that answered.
     pub by: String,
     /// When.
     pub at: Timestamp,
@@ -27,7 +27,7 @@ pub struct Snapshot {
     pub anchors: Reading<BTreeMap<Generation, Object>>,
     /// Whether the ProviderConfig may be referred to.
     pub config_ready: bool,
-    /// What stands under the XR's name.
+    /// The object under the XR's name.
     pub xr: Reading<Option<XrObject>>,
     /// Everything the XR refers to, everything labelled as composed by it, and every composed
     /// name whose row is open.
@@ -38,14 +38,13 @@ pub struct Snapshot {
     pub tokens: BTreeMap<Generation, TokenState>,
     /// The peers that ever redeemed one, by generation.
     pub peers: Reading<BTreeMap<Generation, Peer>>,
-    /// Who guards the XR.
+    /// What guards the XR.
     pub protection: Reading<Guard>,
 }
 
 /// An object outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// Its uid.
     pub uid: Uid,
     /// The text of its installation label.
     pub installation: Option<String>,
@@ -60,7 +59,6 @@ pub struct Object {
 /// The XR and what it says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct XrObject {
-    /// The object.
     pub object: Object,
     /// Its conditions.
     pub condition: Condition,
@@ -89,13 +87,13 @@ pub struct ComposedSnapshot {
     pub name: Name,
     /// The plural of its kind, where the cluster serves it.
     pub plural: Option<String>,
-    /// What stands under it.
+    /// The object under it.
     pub reading: Reading<ComposedState>,
     /// Whether the XR refers to it.
     pub referred: bool,
 }
 
-/// What stands under a composed name.
+/// The object under a composed name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ComposedState {
     /// An object; ours if its chain of owners leads to our XR.
@@ -127,7 +125,6 @@ pub enum TokenState {
 /// A peer, as its own context judges it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its id.
     pub id: PeerId,
     /// How it is.
     pub state: PeerState,
@@ -144,7 +141,7 @@ pub enum PeerState {
     Deregistered,
 }
 
-/// Who guards the XR against deletion.
+/// What guards the XR against deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
     /// None.

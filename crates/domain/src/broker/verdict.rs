@@ -21,9 +21,9 @@ closed_set! {
         DeregisterNode = "DeregisterNode",
         /// Release our own guard on the XR.
         ReleaseProtection = "ReleaseProtection",
-        /// Ask the XR to go.
+        /// Delete the XR.
         DeleteSubstrate = "DeleteSubstrate",
-        /// Ask the anchor to go.
+        /// Delete the anchor.
         DeleteAnchor = "DeleteAnchor",
     }
 }

@@ -1,4 +1,4 @@
-//! How far an answer counts: shared by every life that looks at a world.
+//! How far an answer counts: shared by every reconciler that observes a world.
 
 use usher_kernel::{Answer, Generation, Name, NameLedger, Sighting, Timestamp, Unknown};
 
@@ -8,11 +8,11 @@ use super::snapshot::{Object, Reading};
 use crate::object::authority::Authority;
 use crate::object::id::InstallationId;
 
-/// A name that every generation shares, and what was heard of it.
+/// A name that every generation shares, and the answer for it.
 pub(super) struct Shared<'a> {
     /// The name in each generation, the current one last.
     pub(super) names: Vec<Name>,
-    /// What stands under it.
+    /// The object under it.
     pub(super) reading: Reading<Option<&'a Object>>,
     /// Whether absence counts as the end of a name that was only intended.
     pub(super) settled: bool,
@@ -20,12 +20,12 @@ pub(super) struct Shared<'a> {
     pub(super) showing_out: bool,
 }
 
-/// Whose the object under a shared name is.
+/// The owner of the object under a shared name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Claim {
     /// Unknown.
     Unknown,
-    /// Nothing stands there.
+    /// No object has the name.
     Absent,
     /// Foreign, or of an older generation: it holds the name until it is collected.
     Foreign,
@@ -33,19 +33,19 @@ pub(super) enum Claim {
     Ours(Name),
 }
 
-/// Who answered, and what is on record.
+/// The authority that answered, and what is on record.
 #[derive(Clone, Copy)]
 pub(super) struct Witness<'a> {
     pub(super) name_ledger: &'a NameLedger,
     pub(super) authority: Authority,
-    /// Whether too much vanished at once to be believed.
+    /// Whether the mass-deletion guard is tripped.
     pub(super) held: bool,
     pub(super) by: &'a str,
     pub(super) at: Timestamp,
 }
 
 impl Object {
-    /// Whether it carries the labels of this installation and life.
+    /// Whether it carries the labels of this installation and record.
     pub fn is_labelled(&self, installation: InstallationId, record_id: &str) -> bool {
         self.record_id.as_deref() == Some(record_id)
             && self.installation.as_deref() == Some(installation.to_string().as_str())
@@ -111,7 +111,7 @@ impl Witness<'_> {
         })
     }
 
-    /// Judges a shared name: whose it is, and what is told to each generation. `owning` finds the
+    /// Judges a shared name: its owner, and the sighting of each generation. `owning` finds the
     /// generation that an object belongs to.
     pub(super) fn claim(
         &self,
@@ -122,8 +122,9 @@ impl Witness<'_> {
         let found = match reading {
             Ok(found) => found,
             Err(why) => {
-                let told = names.last().map(|it| self.sighting(it.clone(), Answer::Unknown(why)));
-                return (Claim::Unknown, told.into_iter().collect());
+                let reported =
+                    names.last().map(|it| self.sighting(it.clone(), Answer::Unknown(why)));
+                return (Claim::Unknown, reported.into_iter().collect());
             }
         };
         let current = names.last().map(|it| it.generation);
@@ -143,7 +144,7 @@ impl Witness<'_> {
         (claim, sightings)
     }
 
-    /// What stands under a name that every generation shares, told to each of them: an object of
+    /// The sighting of each generation for a name that all of them share: an object of
     /// one is the absence of the others, and a foreign one is foreign to all.
     pub(super) fn shared(
         &self,
@@ -195,7 +196,7 @@ impl Witness<'_> {
     }
 }
 
-/// During teardown, an anchor that still stands counts before one that does not.
+/// During teardown, an anchor that still exists counts before one that does not.
 pub(super) fn worst_anchor(anchors: impl Iterator<Item = Anchor>) -> Anchor {
     let rank = |anchor: &Anchor| match anchor {
         Anchor::Unknown => 5,

@@ -1,8 +1,8 @@
-//! The port of a world: how the server steps, watches, lists and explains what stands outside, and
-//! what a world asks of the control plane.
+//! The port of a world: how the server steps, watches, lists and explains the objects outside, and
+//! what a world needs from the control plane.
 //!
 //! A record names its world; the server looks the world up by that name and knows nothing else of
-//! it. Futures are boxed, so that worlds of several kinds stand in one map.
+//! it. Futures are boxed, so that worlds of several kinds fit in one map.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::object::authority::{Authority, BoxFuture, Pin};
 use crate::object::enrolment::TokenText;
 use crate::object::id::TokenId;
 
-/// Where the substrates of resources stand.
+/// Where the substrates of resources exist.
 ///
 /// *Guarantees*: as [`usher_kernel::World`]: a missing answer is never absence, and every effect
 /// may be repeated.
@@ -83,15 +83,15 @@ pub enum WorldNews {
     Changed(Vec<Uuid>),
 }
 
-/// As much of an object as tells whether its record must be reconciled. Worlds of many objects are
-/// listed, so it is small.
+/// The part of an object that decides whether its record must be reconciled. Worlds of many objects
+/// are listed, so it is small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Presence {
     /// The resource or ProviderConfig it belongs to.
     pub owner: Uuid,
     /// Its uid; none if it cannot be read or was not created by us.
     pub uid: Option<Uuid>,
-    /// Whether it was asked to go.
+    /// Whether its deletion was requested.
     pub is_deleting: bool,
     /// Whether it is a substrate that is not ready.
     pub is_converging: bool,
@@ -104,9 +104,7 @@ pub struct OwnObject {
     pub kind: String,
     /// Its namespace.
     pub place: String,
-    /// Its name.
     pub name: String,
-    /// Its uid.
     pub uid: Uid,
     /// The resource or ProviderConfig that its label names.
     pub owner: Option<Uuid>,
@@ -126,7 +124,6 @@ pub struct Explanation {
 pub struct WaitingObject {
     /// Its kind, as in the name ledger.
     pub kind: String,
-    /// Its name.
     pub name: String,
     /// Since when it waits.
     pub since: Timestamp,
@@ -134,10 +131,10 @@ pub struct WaitingObject {
     pub text: String,
 }
 
-/// Asks a world for its identity and revision.
+/// Reads a world's identity and revision.
 pub type Identify<'a> = &'a (dyn Fn() -> BoxFuture<'a, Result<Pin, Trouble>> + Send + Sync + 'a);
 
-/// What a world asks of the control plane: it knows neither tokens nor peers nor pins itself.
+/// What a world needs from the control plane: it knows neither tokens nor peers nor pins itself.
 pub trait ControlPlane: Send + Sync + 'static {
     /// What is recorded of a resource. The world is identified after the pin was read, is judged by
     /// that pin, and is pinned by its first answer.
@@ -168,7 +165,7 @@ pub trait ControlPlane: Send + Sync + 'static {
         generation: Generation,
     ) -> BoxFuture<'a, Result<TokenText, Trouble>>;
 
-    /// Issues a token, unless it was issued or the resource no longer wants it.
+    /// Issues a token, unless it was issued or the resource no longer needs it.
     fn issue<'a>(
         &'a self,
         resource: &'a Resource,

@@ -14,7 +14,6 @@ use crate::object::slug::Slug;
 /// A blueprint, whatever its versions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blueprint {
-    /// Its id.
     pub id: BlueprintId,
     /// What it is called.
     pub name: Slug,
@@ -23,9 +22,7 @@ pub struct Blueprint {
 /// A published version.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BlueprintVersion {
-    /// Its id.
     pub id: BlueprintVersionId,
-    /// The blueprint.
     pub blueprint: BlueprintId,
     /// What the version is called; unique in its blueprint.
     pub version: String,
@@ -52,9 +49,7 @@ pub struct Bundle {
     pub blueprint: Slug,
     /// What the version is called.
     pub version: String,
-    /// The XRD.
     pub xrd: Value,
-    /// The composition.
     pub composition: Value,
     /// The parameters it takes.
     pub schema: ParameterSchema,

@@ -1,4 +1,4 @@
-//! What a person can ask for beside what the object itself says.
+//! What an operator can request beside the object's own declaration.
 
 use usher_kernel::{Record, Row, Timestamp};
 
@@ -16,8 +16,8 @@ pub struct Change {
     pub rows: Vec<Row>,
 }
 
-/// Gives up what is being deleted: its end is recorded with everything that is known, and its next
-/// step lets it go. Asking again changes nothing.
+/// Abandons a resource being deleted: its end is recorded with everything that is known, and its
+/// next step releases it. Asking again changes nothing.
 pub fn abandon(
     record: &Record<Resource>,
     (by, reason): (&str, &str),
@@ -50,7 +50,7 @@ mod tests {
 
     // Requirement: I-26
     #[test]
-    fn giving_up_records_what_is_open_and_ends_the_life() {
+    fn abandon_records_what_is_open_and_finishes_the_resource() {
         let it = leaving(|it| it.identity = Some(identified("a")));
         let row = seen(it.name_of(&identified("a")), "c-1");
         let change = abandon(&record(it, [row]), ("eve", "account closed"), NOW).unwrap();
@@ -66,7 +66,7 @@ mod tests {
 
     // Requirement: I-26
     #[test]
-    fn only_what_is_being_deleted_is_given_up_and_only_for_a_reason() {
+    fn only_a_resource_being_deleted_is_abandoned_with_a_reason() {
         let wanted = abandon(&record(resource(|_| ()), []), ("eve", "why not"), NOW);
         assert_eq!(wanted, Err(Refusal::NotLeaving { what: "ns/web".to_owned() }));
         let silent = abandon(&record(leaving(|_| ()), []), ("eve", " "), NOW);

@@ -1,9 +1,8 @@
 //! Finding and deleting a cloud object from its identity alone.
 //!
 //! The author of a kind writes a [`Deleter`]. It is made of an identity, and the client is handed
-//! to each verb as a type that the author does not choose. So there is no place in it where a spec,
-//! a reference or a reader of the cluster could come from; `tests/wrong_programs` keeps the
-//! programs that try.
+//! to each verb as a type that the author does not choose. So it has no access to a spec, a
+//! reference or a reader of the cluster; `tests/wrong_programs` keeps the programs that try.
 
 use usher_kernel::{NameState, Row, Trouble, Uid};
 
@@ -21,13 +20,13 @@ pub trait Deleter: Sized {
     /// A deleter for one cloud object.
     fn from_identity(identity: Self::Identity) -> Self;
 
-    /// Asks what stands under the identity.
+    /// Reads the object under the identity.
     fn find(&self, client: &impl Client) -> impl Future<Output = Reading<Option<Found>>>;
 
-    /// Asks whether the container stands in which the object would be; asked after a refusal.
+    /// Reads whether the container of the object exists; called after a refusal.
     fn probe(&self, client: &impl Client) -> impl Future<Output = Container>;
 
-    /// Asks the very object to go that the precondition names.
+    /// Deletes the very object that the precondition names.
     fn delete(
         &self,
         client: &impl Client,
@@ -49,7 +48,7 @@ pub struct Precondition {
 }
 
 impl Precondition {
-    /// The precondition for what this row saw, in the revision that was looked at.
+    /// The precondition for what this row saw, in the revision that was observed.
     pub fn of(row: &Row, etag: Option<&str>) -> Option<Self> {
         let uid = row.uid.clone().filter(|_| row.state == NameState::Seen)?;
         Some(Self { uid, etag: etag.map(str::to_owned) })

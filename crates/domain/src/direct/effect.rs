@@ -28,7 +28,7 @@ pub enum Effect {
     Create {
         /// Where and what.
         identified: Identified,
-        /// Whose it is, and by which request.
+        /// Its owner, and the request.
         mark: Mark,
     },
     /// Make the cloud object as declared, if it still is the one that was seen.
@@ -38,7 +38,7 @@ pub enum Effect {
         /// The only object that may be changed.
         at: Precondition,
     },
-    /// Ask the cloud object to go, if it still is the one that was seen.
+    /// Delete the cloud object, if it still is the one that was seen.
     Delete {
         /// Where and what.
         identified: Identified,
@@ -49,7 +49,7 @@ pub enum Effect {
     RemoveFinalizer {
         /// The object.
         object: ObjectKey,
-        /// What it rests on.
+        /// Its proof.
         ended: Ended,
     },
 }

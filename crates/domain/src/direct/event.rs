@@ -14,7 +14,7 @@ closed_set! {
         Ready = "direct.ResourceReady",
         /// Deletion was seen.
         Deleting = "direct.ResourceDeleting",
-        /// It was let go.
+        /// It was released.
         Deleted = "direct.ResourceDeleted",
     }
 }
@@ -28,7 +28,7 @@ pub enum Event {
     Ready,
     /// Deletion was seen.
     Deleting,
-    /// It was let go.
+    /// It was released.
     Deleted {
         /// How.
         outcome: Outcome,

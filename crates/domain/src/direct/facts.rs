@@ -11,13 +11,12 @@ use crate::object::closed::closed_set;
 /// What the row says about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowFacts {
-    /// The phase.
     pub phase: Phase,
-    /// What is recorded of the cloud object, this look included.
+    /// What is recorded of the cloud object, this snapshot included.
     pub identity: Identity,
     /// Whether an earlier request may still arrive.
     pub grace_over: GraceOver,
-    /// Whether the cloud object was asked to go.
+    /// Whether the cloud object was requested to be deleted.
     pub asked: Asked,
     /// Whether the end is on record.
     pub ended: Ended,
@@ -32,7 +31,7 @@ pub struct Facts {
     pub hold: Hold,
     /// What its annotation says about deletion.
     pub policy: Policy,
-    /// What the references of the spec resolve to; while it leaves, those of the identity alone.
+    /// What the references of the spec resolve to; during teardown, those of the identity alone.
     pub refs: Refs,
     /// What carries our mark, where no identity is on record.
     pub search: Search,
@@ -40,7 +39,7 @@ pub struct Facts {
     pub stamp: Stamp,
     /// The newest operation on the cloud object.
     pub operation: Operation,
-    /// What stands under the identity.
+    /// The object under the identity.
     pub cloud: Cloud,
 }
 
@@ -51,9 +50,9 @@ closed_set! {
         None = "None",
         /// Nothing, but the object was ours before this ledger knew it.
         Lost = "Lost",
-        /// Nothing, and this look found it: it comes on record before it is used.
+        /// Nothing, and this snapshot found it: it is recorded before it is used.
         Found = "Found",
-        /// Recorded, perhaps asked for, not seen yet.
+        /// Recorded, perhaps requested, not seen yet.
         Intended = "Intended",
         /// Seen, and ours.
         Seen = "Seen",
@@ -65,7 +64,7 @@ closed_set! {
         BoundElsewhere = "BoundElsewhere",
         /// Nothing, and the stamp cannot be read.
         Malformed = "Malformed",
-        /// Given up by command.
+        /// Abandoned by command.
         Abandoned = "Abandoned",
     }
 }
@@ -81,7 +80,7 @@ closed_set! {
 }
 
 closed_set! {
-    /// Whether the cloud object was asked to go.
+    /// Whether the cloud object was requested to be deleted.
     "asked" Asked {
         /// It was not.
         No = "No",
@@ -95,7 +94,7 @@ closed_set! {
     "ended" Ended {
         /// It is not.
         No = "No",
-        /// It is, with what it rests on.
+        /// It is, with its proof.
         Yes = "Yes",
     }
 }
@@ -103,13 +102,13 @@ closed_set! {
 closed_set! {
     /// The Kubernetes object.
     "object" Object {
-        /// Wanted, without our finalizer.
+        /// It is to exist, without our finalizer.
         Unheld = "Unheld",
-        /// Wanted, with our finalizer.
+        /// It is to exist, with our finalizer.
         Held = "Held",
-        /// On its way out, with our finalizer.
+        /// Being deleted, with our finalizer.
         Leaving = "Leaving",
-        /// On its way out, without our finalizer.
+        /// Being deleted, without our finalizer.
         Free = "Free",
         /// Not there any more.
         Gone = "Gone",
@@ -133,9 +132,9 @@ closed_set! {
     "policy" Policy {
         /// Delete; hold an orphan.
         Hold = "Hold",
-        /// Delete; let an orphan go, and record it.
+        /// Delete; release an orphan, and record it.
         Release = "Release",
-        /// Leave the cloud object alone.
+        /// Do not touch the cloud object.
         Abandon = "Abandon",
         /// It cannot be read.
         Unreadable = "Unreadable",
@@ -145,7 +144,7 @@ closed_set! {
 closed_set! {
     /// What the references resolve to.
     "refs" Refs {
-        /// Not asked.
+        /// Not queried.
         Unasked = "Unasked",
         /// To the identity on record, or to one where none is on record.
         Agrees = "Agrees",
@@ -207,9 +206,9 @@ closed_set! {
 }
 
 closed_set! {
-    /// What stands under the identity.
+    /// The object under the identity.
     "cloud" Cloud {
-        /// Not asked.
+        /// Not queried.
         Unasked = "Unasked",
         /// Nothing, said by the authority.
         Absent = "Absent",
@@ -219,15 +218,15 @@ closed_set! {
         Ours = "Ours",
         /// Ours, on record, not as declared.
         Drifted = "Drifted",
-        /// Ours by its mark; it comes on record with this look.
+        /// Ours by its mark; it is recorded with this snapshot.
         Unrecorded = "Unrecorded",
         /// Ours, and being deleted.
         Leaving = "Leaving",
         /// A foreign one.
         Foreign = "Foreign",
-        /// We may not look, and the container is not known to be gone.
+        /// We may not read it, and the container is not known to be gone.
         Forbidden = "Forbidden",
-        /// We ask too often.
+        /// The cloud throttles us.
         Throttled = "Throttled",
         /// No answer.
         Unavailable = "Unavailable",
@@ -238,7 +237,7 @@ closed_set! {
     }
 }
 
-/// What an answer of the cloud says stands there.
+/// What an answer of the cloud says of the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloudPresence {
     /// Nothing.
@@ -258,7 +257,7 @@ pub enum CloudPresence {
 }
 
 impl Cloud {
-    /// What stands there; nothing can be said without an answer that counts.
+    /// The object there; unknown without an answer that counts.
     pub const fn stands(self) -> Option<CloudPresence> {
         match self {
             Self::Absent => Some(CloudPresence::Nothing),
@@ -279,7 +278,7 @@ impl Cloud {
 }
 
 impl Facts {
-    /// How much of the snapshot was answered. What was not asked for is not missing.
+    /// How much of the snapshot was answered. An answer that was not queried is not missing.
     pub fn visibility(self) -> Visibility {
         let forbidden = self.refs == Refs::Forbidden || self.cloud == Cloud::Forbidden;
         let silent = self.object == Object::Unknown
@@ -297,7 +296,7 @@ impl Facts {
 }
 
 impl Refs {
-    /// Whether the spec stands for an identity.
+    /// Whether the spec resolves to an identity.
     pub const fn resolves(self) -> bool {
         matches!(self, Self::Agrees | Self::Differs)
     }

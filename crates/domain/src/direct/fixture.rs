@@ -1,4 +1,4 @@
-//! What the tests of direct resources start from: a kind with a parent, a row, a look, a cloud.
+//! What the tests of direct resources start from: a kind with a parent, a row, a snapshot, a cloud.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -44,7 +44,7 @@ pub(super) const ROW: RowFacts = RowFacts {
     ended: Ended::No,
 };
 
-/// A look at an object that is wanted and held.
+/// A snapshot of an object that is to exist and is held.
 pub(super) const HELD: Facts = Facts {
     object: ObjectFact::Held,
     hold: Hold::None,
@@ -344,7 +344,7 @@ pub(super) fn foreign(name: Name) -> Row {
     row(name, NameState::Foreign, None)
 }
 
-/// An object that is wanted, with our finalizer and without a stamp.
+/// An object that is to exist, with our finalizer and without a stamp.
 pub(super) fn object() -> Object {
     Object {
         uid: Uid::new("uid-1"),
@@ -374,7 +374,7 @@ pub(super) fn asked(found: Reading<Option<Found>>) -> CloudReading {
     CloudReading { identified: identified("a"), found, container: None }
 }
 
-/// A look at an object that is wanted, whose references resolve and whose name is free.
+/// A snapshot of an object that is to exist, whose references resolve and whose name is free.
 pub(super) fn snapshot() -> Snapshot {
     Snapshot {
         by: "cloud".to_owned(),

@@ -72,7 +72,7 @@ impl FromStr for IdentityText {
 checked_texts!(IdentityText: BadIdentity);
 
 impl IdentityText {
-    /// The segments that stand between fixed ones: `["projects", "", "zones", ""]` reads the second
+    /// The segments between fixed ones: `["projects", "", "zones", ""]` reads the second
     /// and the fourth of four, and refuses another count or another fixed word.
     pub fn segments(&self, pattern: &[&str]) -> Result<Vec<&str>, BadIdentity> {
         let parts: Vec<&str> = self.0.split('/').collect();
@@ -85,13 +85,12 @@ impl IdentityText {
     }
 }
 
-/// Where a cloud object is and what it is called there: all that is needed to ask for it.
+/// Where a cloud object is and what it is called there: all that is needed to read it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Identified {
     /// Where the credential lies that opens its account.
     pub credential: KvCoordinates,
-    /// Its identity.
     pub identity: IdentityText,
 }
 
@@ -217,7 +216,7 @@ mod tests {
         assert_eq!(Identified::of(&Name { name: "a//b".into(), ..name }), None);
     }
 
-    /// Forgets its location, as a careless author would.
+    /// Omits its location, as a careless author would.
     #[derive(Clone, Debug, PartialEq)]
     struct Forgetful(String, String);
 

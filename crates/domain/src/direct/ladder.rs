@@ -3,12 +3,12 @@
 //! ```text
 //!   recorded (the ledger)
 //!     └▶ searched (what carries our mark)
-//!          └▶ stamped (the name that the stamp bound to this very object tells)
+//!          └▶ stamped (the name that the stamp bound to this very object gives)
 //!               └▶ spec (every identity-bearing reference is external, resolves, or once resolved)
 //!                    └▶ nothing: the deletion policy decides
 //! ```
 //!
-//! An adapter asks [`rung`] what to ask the cloud about; the rules and `observe` decide what the
+//! [`rung`] says what an adapter queries the cloud for; the rules and `observe` decide what the
 //! answers mean. What is on record always wins over what the spec says.
 
 use super::aggregate::Resource;
@@ -20,7 +20,7 @@ use super::snapshot::Object;
 use crate::object::kv::KvCoordinates;
 use crate::object::offender::shortened;
 
-/// What the cloud is to be asked about.
+/// What the cloud is queried for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rung {
     /// The identity on record; no reference has to be resolved to delete it.
@@ -30,13 +30,13 @@ pub enum Rung {
     /// Nothing is on record and something may have been sent: what carries our mark is searched
     /// for, and the references that bear the identity are resolved.
     Search,
-    /// Nothing was ever sent: nothing has to be asked.
+    /// Nothing was ever sent: the cloud need not be queried.
     Nothing,
-    /// The object is a copy of another one: nothing may be asked or done.
+    /// The object is a copy of another one: the cloud may not be queried or changed.
     Copy,
 }
 
-/// The rung that a life stands on.
+/// The rung of a resource.
 pub fn rung(resource: &Resource, object: Option<&Object>, credential: &KvCoordinates) -> Rung {
     if let Some(identified) = resource.identity() {
         return Rung::Recorded(identified.clone());
@@ -51,8 +51,8 @@ pub fn rung(resource: &Resource, object: Option<&Object>, credential: &KvCoordin
 
 /// What the object itself carries of its recorded identity.
 ///
-/// Every user with write access to the object may write a stamp. So it tells a name, and never
-/// whose the cloud object under that name is.
+/// Every user with write access to the object may write a stamp. So it gives a name, and never the
+/// owner of the cloud object under that name.
 pub(super) enum Stamped {
     /// No stamp.
     Nothing,
@@ -97,7 +97,7 @@ impl Stamped {
     }
 }
 
-/// The identity that a spec stands for.
+/// The identity that a spec resolves to.
 pub fn identify<M: Model>(
     spec: &M::Spec,
     resolved: &Result<Resolved, Unresolved>,
@@ -131,7 +131,7 @@ mod tests {
 
     // Requirement: I-15, I-40
     #[test]
-    fn the_surest_place_is_asked_first() {
+    fn the_surest_source_is_read_first() {
         let witnessed = resource(|_| ());
         let lost = resource(|it| it.history = History::Lost);
         let recorded = resource(|it| it.identity = Some(identified("b")));
@@ -144,7 +144,7 @@ mod tests {
             (&recorded, Some(&own), Rung::Recorded(identified("b")), "the ledger knows"),
             (&lost, Some(&own), Rung::Stamped(identified("a")), "the stamp knows"),
             (&lost, Some(&status), Rung::Stamped(identified("a")), "the status knows"),
-            (&witnessed, Some(&own), Rung::Copy, "a stamp that no life of ours wrote"),
+            (&witnessed, Some(&own), Rung::Copy, "a stamp that no resource of ours wrote"),
             (&lost, Some(&successor), Rung::Search, "a stamp on another object"),
             (&lost, Some(&copied), Rung::Copy, "a copy"),
             (&witnessed, Some(&copied), Rung::Copy, "a copy of a manifest"),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spec_stands_for_an_identity_if_its_parents_resolve() {
+    fn a_spec_gives_an_identity_if_its_parents_resolve() {
         let parent = |external: Option<&str>| {
             let external = external.map(str::to_owned);
             Readings::new([(

@@ -1,4 +1,4 @@
-//! What holds of any look at any row, whatever the rules say.
+//! What holds of any snapshot of any row, whatever the rules say.
 
 use std::time::Duration;
 
@@ -207,7 +207,7 @@ fn decide(record: &Record<Resource>, snapshot: &Snapshot) -> Decision<Direct> {
     assert_eq!(
         seen,
         fold(&record.state, &record.name_ledger, snapshot),
-        "the same look, the same facts"
+        "the same snapshot, the same facts"
     );
     Direct::default().decide(record, &seen, NOW)
 }
@@ -240,9 +240,9 @@ proptest! {
         prop_assert!(before.grace_until <= after.grace_until);
         prop_assert!(wake != Wake::Never || after.phase == Phase::Deleted);
         let outcome = after.outcome;
-        let told = matches!(event, Some(Event::Deleted { outcome: it }) if Some(it) == outcome);
+        let reported = matches!(event, Some(Event::Deleted { outcome: it }) if Some(it) == outcome);
         let ended = before.phase != Phase::Deleted && after.phase == Phase::Deleted;
-        prop_assert_eq!(told, ended);
+        prop_assert_eq!(reported, ended);
     }
 
     #[test]
@@ -287,7 +287,7 @@ proptest! {
 
     // Requirement: I-37
     #[test]
-    fn nothing_comes_on_record_as_ours_without_our_mark(
+    fn nothing_is_recorded_as_ours_without_our_mark(
         record in any_record(),
         snapshot in any_snapshot(),
     ) {
@@ -317,7 +317,7 @@ proptest! {
             prop_assert_eq!(stamped.identified(), &identified);
             let standing = recorded::IdentityState::Intended { request: mark.request };
             prop_assert_eq!(stamped.standing(), &standing);
-            // The name was free again, or it was on record before this look.
+            // The name was free again, or it was on record before this snapshot.
             let known = record.name_ledger.latest(&before).map(|it| it.state);
             let open = [Some(NameState::Intended), Some(NameState::Foreign), None];
             prop_assert!(open.contains(&known), "{known:?}");
@@ -326,7 +326,7 @@ proptest! {
 
     // Requirement: I-10
     #[test]
-    fn the_finalizer_goes_only_with_the_end_that_the_row_keeps(
+    fn the_finalizer_is_removed_only_with_the_recorded_end(
         record in any_record(),
         snapshot in any_snapshot(),
     ) {
@@ -339,7 +339,7 @@ proptest! {
 
     // Requirement: I-38
     #[test]
-    fn nothing_is_let_go_for_an_absence_that_does_not_count(
+    fn nothing_is_released_for_an_absence_that_does_not_count(
         record in any_record(),
         snapshot in any_snapshot(),
     ) {
@@ -355,7 +355,7 @@ proptest! {
 
     // Requirement: I-10
     #[test]
-    fn an_end_leaves_no_open_name_behind(record in any_record(), snapshot in any_snapshot()) {
+    fn a_finished_resource_has_no_open_name(record in any_record(), snapshot in any_snapshot()) {
         let Decision { rows, next, .. } = decide(&record, &snapshot);
         let after = record.name_ledger.with(&rows);
         let ended = !record.state.is_ended() && next.is_ended();
@@ -382,7 +382,7 @@ proptest! {
     }
 
     #[test]
-    fn a_world_that_stands_still_is_on_record_after_one_look(
+    fn an_unchanging_world_is_recorded_after_one_snapshot(
         record in any_record(),
         snapshot in any_snapshot(),
     ) {

@@ -1,4 +1,4 @@
-//! How a cloud object says whose it is, and how a create says that it was asked before.
+//! The ownership mark of a cloud object, and the idempotency token of a create.
 
 use std::fmt;
 use std::str::FromStr;
@@ -54,7 +54,6 @@ impl FromStr for RequestId {
 /// What a recorded identity is bound to: one Kubernetes object in one installation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Binding {
-    /// The installation.
     pub installation: InstallationId,
     /// The uid of the Kubernetes object.
     pub object: Uid,
@@ -63,7 +62,6 @@ pub struct Binding {
 /// The mark of ownership on a cloud object, as its labels say it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Mark {
-    /// Whose it is.
     pub owner: Binding,
     /// The request that created it.
     pub request: RequestId,

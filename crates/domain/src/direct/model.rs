@@ -29,7 +29,7 @@ pub trait Model {
     /// The references of a spec, each with what it is for.
     fn references(spec: &Self::Spec) -> Vec<Declared>;
 
-    /// The identity that a spec stands for, from the references that bear it.
+    /// The identity that a spec resolves to, from the references that bear it.
     fn identify(spec: &Self::Spec, parents: &Resolved) -> Result<Self::Identity, BadReference>;
 
     /// How the cloud object shall be, from all references.

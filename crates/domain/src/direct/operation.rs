@@ -1,11 +1,11 @@
-//! Long-running operations of a cloud, as state: they are polled by looking, never waited for.
+//! Long-running operations of a cloud, as state: they are polled with each snapshot, never awaited.
 
 use serde::{Deserialize, Serialize};
 
 use crate::object::closed::closed_set;
 
 closed_set! {
-    /// How far an operation has come.
+    /// The progress of an operation.
     "operation state" Progress {
         /// It runs.
         Running = "running",
@@ -21,7 +21,6 @@ closed_set! {
 pub struct Operation {
     /// What the cloud calls it; recorded, so that it is found again after a restart.
     pub name: String,
-    /// How far it has come.
     pub progress: Progress,
 }
 

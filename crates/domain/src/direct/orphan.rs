@@ -1,4 +1,4 @@
-//! What is written down when a direct resource is let go although its cloud object may stand.
+//! What is written down when a direct resource is released although its cloud object may exist.
 
 use serde::{Deserialize, Serialize};
 use usher_kernel::{NameLedger, Timestamp};
@@ -23,7 +23,7 @@ pub struct OrphanRecord {
     at: Timestamp,
 }
 
-/// What the last look knew beside the ledger.
+/// What the last snapshot knew beside the ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
     /// The policy that was read.
@@ -32,11 +32,11 @@ pub struct Evidence {
     pub stamp: Option<String>,
     /// The references of the spec, as it spells them.
     pub references: Vec<String>,
-    /// The identity that the spec stands for, if it resolves.
+    /// The identity that the spec resolves to, if it resolves.
     pub spec: Option<String>,
     /// What carries our mark.
     pub found: Vec<String>,
-    /// Who asked for it, where a person did.
+    /// The operator that requested it, if any.
     pub ordered: Option<String>,
 }
 
@@ -77,7 +77,7 @@ impl OrphanRecord {
         &self.names
     }
 
-    /// What the last look knew.
+    /// What the last snapshot knew.
     pub const fn evidence(&self) -> &Evidence {
         &self.evidence
     }

@@ -11,9 +11,9 @@ closed_set! {
         Creating = "Creating",
         /// The cloud object is as declared.
         Ready = "Ready",
-        /// Deletion was asked for.
+        /// Deletion was requested.
         Deleting = "Deleting",
-        /// It was let go; sticky. What a late request creates is deleted for a while.
+        /// It was released; sticky. What a late request creates is deleted for a while.
         Deleted = "Deleted",
     }
 }

@@ -7,14 +7,14 @@ closed_set! {
     "deletion policy" Policy {
         /// Delete what is identified; an orphan is held until an operator decides. The default.
         Hold = "hold",
-        /// Delete what is identified; an orphan is let go, and on record.
+        /// Delete what is identified; an orphan is released, and recorded.
         ReleaseWithRecord = "release-with-record",
-        /// Leave the cloud object alone, whatever is known of it.
+        /// Do not touch the cloud object, whatever is known of it.
         Abandon = "abandon",
     }
 }
 
-/// Reads the annotation. What is not there is the default; what cannot be read is told apart from
+/// Reads the annotation. A missing value is the default; an unreadable one is distinguished from
 /// it, so that a misspelt `abandon` deletes nothing.
 pub fn read(annotation: Option<&str>) -> Result<Policy, crate::object::closed::UnknownWord> {
     annotation.map_or(Ok(Policy::Hold), str::parse)

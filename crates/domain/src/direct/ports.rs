@@ -1,4 +1,4 @@
-//! What the author of a kind and the resolver ask of the outside.
+//! What the author of a kind and the resolver need from the outside.
 //!
 //! They are two ports on purpose: a [`Client`] reaches one account of a cloud and no cluster, a
 //! [`Reader`] reaches the cluster and no cloud. Deletion gets the first alone.
@@ -19,7 +19,7 @@ pub trait Reader {
 
 /// One account of a cloud, opened with the credential of a recorded identity.
 pub trait Client {
-    /// Sends one call and brings back the reply.
+    /// Sends one call and returns the reply.
     fn send(&self, call: &Call) -> impl Future<Output = Reply>;
 }
 
@@ -44,13 +44,11 @@ pub struct Call {
     pub method: Method,
     /// To what: the path below the service's host.
     pub path: String,
-    /// The query.
     pub query: Vec<(String, String)>,
-    /// The body.
     pub body: Option<Value>,
 }
 
-/// What came back.
+/// The answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// An answer of the service.
@@ -68,7 +66,7 @@ pub enum Reply {
 
 impl Reply {
     /// What a read says: something, nothing, or why it says neither. Only 404 says nothing is
-    /// there, and whether that counts is judged by who answered.
+    /// there, and whether that counts is judged by the authority that answered.
     pub fn reading(&self) -> Reading<Option<&Value>> {
         let Self::Answered { status, retry_after, body } = self else {
             return Err(ReadError::Unavailable);

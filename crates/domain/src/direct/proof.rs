@@ -1,4 +1,4 @@
-//! What a release rests on: rows and records, and never a word alone.
+//! The proof of a release: rows and records, and never an outcome alone.
 //!
 //! Outside of this context a [`ProvenAbsent`] cannot be made, and an [`Ended`] only by asking a row
 //! with its ledger. Rows and orphan records come from a store, so a writer of the store can
@@ -14,7 +14,7 @@ closed_set! {
     "direct outcome" Outcome {
         /// We deleted the cloud object, and it is gone.
         Deleted = "Deleted",
-        /// Nothing of ours was there when we came.
+        /// No object of ours existed before our deletion.
         AlreadyAbsent = "AlreadyAbsent",
         /// The cloud object was left alone because the policy says so; it is on record.
         Abandoned = "Abandoned",
@@ -26,7 +26,7 @@ closed_set! {
 }
 
 impl Outcome {
-    /// Whether the end leaves something in the cloud that an orphan record has to name.
+    /// Whether something may remain in the cloud that an orphan record has to name.
     pub const fn needs_record(self) -> bool {
         match self {
             Self::Deleted | Self::AlreadyAbsent => false,
@@ -51,7 +51,7 @@ impl ProvenAbsent {
     }
 }
 
-/// The end of a direct resource, with what it rests on: the one thing that takes the finalizer off.
+/// The end of a direct resource, with its proof: the only value that removes the finalizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     outcome: Outcome,
@@ -64,7 +64,7 @@ impl Ended {
         Self { outcome }
     }
 
-    /// The end of one that may leave something behind, which this record names.
+    /// The end of one that may leave a cloud object behind, which this record names.
     pub fn recorded(record: &OrphanRecord) -> Self {
         Self { outcome: record.outcome() }
     }
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asked_tells_deleted_from_already_absent() {
+    fn the_requester_distinguishes_deleted_from_already_absent() {
         let proof = || ProvenAbsent(());
         assert_eq!(Ended::absent(proof(), true).outcome(), Outcome::Deleted);
         assert_eq!(Ended::absent(proof(), false).outcome(), Outcome::AlreadyAbsent);

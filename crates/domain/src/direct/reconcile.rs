@@ -1,8 +1,8 @@
 //! What happens next to a direct resource, and why.
 //!
-//! One pure, total function from facts to a verdict, in two arms: *converge* brings the cloud
-//! object in, *tear down* tears it down. The transition table beside this crate says the same by
-//! hand, cell by cell.
+//! One pure, total function from facts to a verdict, in two arms: *converge* provisions the cloud
+//! object, *tear down* tears it down. The transition table beside this crate repeats it, cell by
+//! cell.
 //!
 //! **Invariants**
 //! - Deletion is decided in the order own finalizer, hold, policy, identity, cloud. What
@@ -35,15 +35,15 @@ pub fn rules(row: RowFacts, seen: Facts) -> Verdict {
     }
 }
 
-/// The object is out of our hands: its end is told, and what may be left is on record.
+/// The object is released: its end is reported, and what may be left is recorded.
 fn let_go(row: RowFacts, seen: Facts) -> Verdict {
-    let told = |reason| Verdict::emit(EventKind::Deleted, Phase::Deleted, reason);
+    let reported = |reason| Verdict::emit(EventKind::Deleted, Phase::Deleted, reason);
     if row.ended == Ended::Yes {
-        return told(Reason::Gone).requeue(Requeue::Watch);
+        return reported(Reason::Gone).requeue(Requeue::Watch);
     }
     let outcome = match row.identity {
         Identity::None => Outcome::AlreadyAbsent,
-        // What is on its way, or came back unseen, is there after our hands are off.
+        // A request in flight, or an object that reappeared unseen, may exist after the release.
         Identity::Gone if settle(row, seen).is_some() || !is_absent(seen.cloud) => {
             Outcome::OrphanReleased
         }
@@ -56,7 +56,7 @@ fn let_go(row: RowFacts, seen: Facts) -> Verdict {
         | Identity::Seen
         | Identity::Malformed => Outcome::OrphanReleased,
     };
-    told(ending(outcome)).change_record(RecordChange::End(outcome)).requeue(Requeue::Watch)
+    reported(ending(outcome)).change_record(RecordChange::End(outcome)).requeue(Requeue::Watch)
 }
 
 /// The teardown arm: there is no way back from here.
@@ -88,8 +88,8 @@ fn tear_down(row: RowFacts, seen: Facts) -> Verdict {
     }
 }
 
-/// Nothing is on record. What carries our mark comes on record by itself; else the spec may say
-/// what it was, and that is recorded and looked for like any other.
+/// Nothing is on record. What carries our mark is recorded by itself; else the spec may give its
+/// identity, which is recorded and queried like any other.
 fn climb(row: RowFacts, seen: Facts) -> Verdict {
     match seen.search {
         Search::Unknown => return wait(Reason::OwnershipSearchFailed),
@@ -115,7 +115,7 @@ fn climb(row: RowFacts, seen: Facts) -> Verdict {
     }
 }
 
-/// An identity is on record: what stands under it goes, and is seen to be gone.
+/// An identity is on record: the object under it is deleted, and its absence is observed.
 fn remove(row: RowFacts, seen: Facts) -> Verdict {
     let Some(stands) = seen.cloud.stands() else {
         return blind(Phase::Deleting, seen.cloud);
@@ -130,8 +130,8 @@ fn remove(row: RowFacts, seen: Facts) -> Verdict {
             {
                 wait(Reason::RecordingObservation).requeue(Requeue::Now)
             }
-            // That we ask is on record first, so that a later step that finds it gone knows by
-            // whom.
+            // Our request is recorded first, so that a later step that finds it gone knows the
+            // cause.
             Operation::None | Operation::Failed | Operation::Unknown if row.asked == Asked::No => {
                 wait(Reason::DeletingObject).requeue(Requeue::Now).change_record(RecordChange::Ask)
             }
@@ -156,7 +156,7 @@ fn remove(row: RowFacts, seen: Facts) -> Verdict {
     }
 }
 
-/// Why absence does not count yet: something of ours may still be on its way.
+/// Why absence does not count yet: a request of ours may still be in flight.
 fn settle(row: RowFacts, seen: Facts) -> Option<Verdict> {
     match seen.operation {
         Operation::Running => return Some(wait(Reason::WaitingForOperation)),
@@ -172,7 +172,7 @@ fn settle(row: RowFacts, seen: Facts) -> Option<Verdict> {
 /// The converge arm.
 fn converge(row: RowFacts, seen: Facts) -> Verdict {
     let stay = |reason| Verdict::wait(row.phase, Requeue::Poll, reason);
-    // A deletion is never taken back: a cluster that forgot it was restored.
+    // A deletion is never undone: a cluster without it was restored from a backup.
     if row.phase == Phase::Deleting || row.ended == Ended::Yes {
         return stay(Reason::DeletionTimestampLost).requeue(Requeue::OnChange);
     }
@@ -201,7 +201,7 @@ fn converge(row: RowFacts, seen: Facts) -> Verdict {
         Identity::Intended | Identity::Seen | Identity::Gone if seen.stamp == Stamp::Stale => {
             Verdict::act(EffectKind::Stamp, row.phase, Reason::StampingIdentity)
         }
-        // A life has one identity: what an older request makes is then always met.
+        // A resource has one identity, so that the result of an older request is always found.
         Identity::Intended | Identity::Seen | Identity::Gone | Identity::Foreign
             if seen.refs == Refs::Differs =>
         {
@@ -214,7 +214,7 @@ fn converge(row: RowFacts, seen: Facts) -> Verdict {
     }
 }
 
-/// Records the identity that the spec stands for.
+/// Records the identity that the spec resolves to.
 fn intend(row: RowFacts, seen: Facts, reason: Reason) -> Verdict {
     if seen.refs.resolves() {
         Verdict::wait(Phase::Pending, Requeue::Now, reason).change_record(RecordChange::Intend)
@@ -314,8 +314,8 @@ fn step_aside(row: RowFacts, seen: Facts) -> Verdict {
     }
 }
 
-/// It ended: what a late request creates is taken away, for as long as one may arrive, and an
-/// object that a restore brings back is let go.
+/// It ended: what a late request creates is deleted, for as long as one may arrive, and an object
+/// that a restore re-creates is released.
 fn watch(row: RowFacts, seen: Facts) -> Verdict {
     if row.identity == Identity::Seen {
         return take_back(seen);
@@ -329,7 +329,7 @@ fn watch(row: RowFacts, seen: Facts) -> Verdict {
         (Object::Unheld | Object::Held, GraceOver::No) => {
             rest(Requeue::Watch, Reason::DeletionTimestampLost)
         }
-        // What a late driver began may still bring something back.
+        // A late request may still create an object.
         (_, GraceOver::Yes) if seen.operation == Operation::Running => {
             rest(Requeue::Poll, Reason::WaitingForOperation)
         }
@@ -339,7 +339,7 @@ fn watch(row: RowFacts, seen: Facts) -> Verdict {
         (Object::Unheld | Object::Held, GraceOver::Yes) => {
             rest(Requeue::OnChange, Reason::DeletionTimestampLost)
         }
-        // The wake-up may mean that it came back.
+        // The wake-up may mean that it reappeared.
         (Object::Unknown, GraceOver::Yes) => rest(Requeue::Slow, Reason::ObjectUnreadable),
         (Object::Leaving | Object::Free | Object::Gone, GraceOver::Yes) => {
             rest(Requeue::Never, Reason::Gone)
@@ -353,7 +353,7 @@ fn watch(row: RowFacts, seen: Facts) -> Verdict {
     }
 }
 
-/// A late driver brought it back after the end.
+/// A late request created it again after the end.
 fn take_back(seen: Facts) -> Verdict {
     let poll = |reason| Verdict::wait(Phase::Deleted, Requeue::Poll, reason);
     match seen.cloud.stands() {
@@ -368,7 +368,7 @@ fn take_back(seen: Facts) -> Verdict {
     }
 }
 
-/// The end is recorded first; the finalizer goes in a later step.
+/// The end is recorded first; the finalizer is removed in a later step.
 fn end(outcome: Outcome) -> Verdict {
     Verdict::wait(Phase::Deleting, Requeue::Now, ending(outcome))
         .change_record(RecordChange::End(outcome))
@@ -391,7 +391,7 @@ fn wait(reason: Reason) -> Verdict {
     Verdict::wait(Phase::Deleting, Requeue::Poll, reason)
 }
 
-/// Whether the cloud says that nothing of ours stands there.
+/// Whether the cloud says that no object of ours exists.
 fn is_absent(cloud: Cloud) -> bool {
     matches!(cloud, Cloud::Absent | Cloud::ContainerGone | Cloud::Foreign)
 }
@@ -413,7 +413,7 @@ fn ending(outcome: Outcome) -> Reason {
     }
 }
 
-/// Rests on an answer that does not count. Not asked counts as no answer.
+/// Requeues on an answer that does not count. Not queried counts as no answer.
 fn blind(phase: Phase, cloud: Cloud) -> Verdict {
     let (requeue, reason) = match cloud {
         Cloud::Forbidden => (Requeue::Poll, Reason::CloudForbidden),
@@ -433,7 +433,7 @@ fn blind(phase: Phase, cloud: Cloud) -> Verdict {
     Verdict::wait(phase, requeue, reason)
 }
 
-/// Why references do not resolve. Not asked counts as not read.
+/// Why references do not resolve. Not queried counts as not read.
 fn unresolved(refs: Refs) -> Reason {
     match refs {
         Refs::Invalid => Reason::ReferenceInvalid,

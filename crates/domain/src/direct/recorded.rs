@@ -21,7 +21,7 @@ pub const LENGTH_MAX: usize = 4_096;
 /// The version of the format.
 const VERSION: u8 = 1;
 
-/// How far the cloud object behind an identity has come.
+/// The progress of the cloud object behind an identity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IdentityState {
@@ -122,7 +122,7 @@ impl Recorded {
         serde_json::to_string(&written).unwrap_or_default()
     }
 
-    /// How far the cloud object has come.
+    /// The progress of the cloud object.
     pub const fn standing(&self) -> &IdentityState {
         &self.standing
     }
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn every_standing_is_written_and_read_back() {
+    fn every_name_state_is_written_and_read_back() {
         for standing in standings() {
             let it = stamp(standing);
             assert_eq!(Recorded::read(&it.to_text(), &binding()), Ok(it));
@@ -212,7 +212,7 @@ mod tests {
         }
 
         #[test]
-        fn a_bent_stamp_is_refused_or_written_again(at in 0_usize..200, byte in any::<char>()) {
+        fn a_changed_stamp_is_refused_or_written_again(at in 0_usize..200, byte in any::<char>()) {
             let [_, seen, _] = standings();
             let mut text: Vec<char> = stamp(seen).to_text().chars().collect();
             let at = at % text.len();

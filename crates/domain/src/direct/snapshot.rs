@@ -1,4 +1,4 @@
-//! What an adapter brings back from one look outside: answers, not judgements.
+//! What an adapter returns from one snapshot of the outside: answers, not judgements.
 //!
 //! The order matters: the operations are read before the object, so that one that ends in between
 //! is seen by what it made.
@@ -20,9 +20,9 @@ pub type Reading<T> = Result<T, ReadError>;
 /// Why the cloud gave no answer that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadError {
-    /// It refused: we may not look, or the container that we look into is not there.
+    /// It refused: we may not read it, or its container does not exist.
     Refused,
-    /// It is asked too often.
+    /// It throttles requests.
     Throttled {
         /// How long it asks us to wait.
         retry_after: Option<Duration>,
@@ -31,10 +31,10 @@ pub enum ReadError {
     Unavailable,
 }
 
-/// Everything one look saw, unjudged.
+/// The unjudged answers of one snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Who answered for the cloud.
+    /// The authority that answered for the cloud.
     pub by: String,
     /// When.
     pub at: Timestamp,
@@ -48,10 +48,9 @@ pub struct Snapshot {
     pub object: Result<Option<Object>, Unknown>,
     /// Where the credential lies that the object may use.
     pub credential: KvCoordinates,
-    /// The identity that the spec stands for; `None` if not asked.
+    /// The identity that the spec resolves to; `None` if not queried.
     pub spec: Option<Result<Identified, Unresolved>>,
-    /// Whether the configuration references resolve; they are not asked for while the object
-    /// leaves.
+    /// Whether the configuration references resolve; they are not resolved during teardown.
     pub configuration: Option<Result<(), Unresolved>>,
     /// The references of the spec, as it spells them.
     pub references: Vec<String>,
@@ -63,18 +62,16 @@ pub struct Snapshot {
     pub operations: Reading<Vec<Operation>>,
     /// What the cloud said of one identity.
     pub cloud: Option<CloudReading>,
-    /// What carries our mark in the account; asked where no identity is on record.
+    /// What carries our mark in the account; queried where no identity is recorded.
     pub search: Option<Reading<Vec<(Identified, Found)>>>,
 }
 
 /// The Kubernetes object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// Its uid.
     pub uid: Uid,
     /// Whether it is being deleted.
     pub deleting: bool,
-    /// Its finalizers.
     pub finalizers: Vec<String>,
     /// The text of its deletion policy.
     pub policy: Option<String>,
@@ -89,9 +86,9 @@ pub struct Object {
 pub struct CloudReading {
     /// The identity.
     pub identified: Identified,
-    /// What stands there.
+    /// The object there.
     pub found: Reading<Option<Found>>,
-    /// Whether its container stands; probed after a refusal.
+    /// Whether its container exists; probed after a refusal.
     pub container: Option<Container>,
 }
 
@@ -113,7 +110,7 @@ pub struct Found {
 /// The container of a cloud object, as its own authority says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Container {
-    /// It stands: the refusal was meant for us.
+    /// It exists: the refusal was meant for us.
     NameState,
     /// It is gone, and everything in it.
     Gone,

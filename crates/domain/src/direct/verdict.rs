@@ -19,7 +19,7 @@ closed_set! {
         Create = "Create",
         /// Make the cloud object as declared.
         Update = "Update",
-        /// Ask the cloud object to go.
+        /// Delete the cloud object.
         Delete = "Delete",
         /// Take our finalizer off the object.
         RemoveFinalizer = "RemoveFinalizer",
@@ -41,11 +41,11 @@ closed_set! {
 /// What becomes of the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordChange {
-    /// The identity that the spec stands for is recorded, before it is used.
+    /// The identity that the spec resolves to is recorded, before it is used.
     Intend,
     /// The create is tried again, by a new request.
     Again,
-    /// That the cloud object is asked to go is recorded, before it is asked.
+    /// The deletion request is recorded before it is sent.
     Ask,
     /// The end is recorded, with its outcome.
     End(Outcome),

@@ -1,4 +1,4 @@
-//! What a provider says about a machine is read here, once, or refused by name.
+//! Parses a provider's record of a machine, once, or refuses it by field.
 
 use std::collections::BTreeMap;
 
@@ -24,24 +24,22 @@ pub const ERROR_MAX: usize = 512;
 /// What is kept where a provider does not say why a machine failed.
 pub const NO_REASON: &str = "no reason given";
 
-/// A machine as it stands on the wire.
+/// A machine as sent on the wire.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Raw {
     /// The provider's name for it.
     pub id: String,
     /// The number of its state.
     pub state: i32,
-    /// Who runs its host, and what it is called there.
+    /// The provider of its host, and its name there.
     pub host: Option<(String, String)>,
-    /// Its instance type.
     pub instance_type: String,
-    /// Its zone.
     pub zone: String,
     /// The number of its capacity type.
     pub capacity_type: i32,
     /// What an hour costs.
     pub price_per_hour: f64,
-    /// The chance that its host is taken away.
+    /// The chance that its host is preempted.
     pub interruption_probability: f64,
     /// What it has.
     pub resources: BTreeMap<String, String>,
@@ -53,7 +51,7 @@ pub struct Raw {
     pub last_error: String,
     /// The cluster it is bound to.
     pub cluster: String,
-    /// What was asked to be kept beside the binding.
+    /// What the provider keeps beside the binding.
     pub shard_metadata: BTreeMap<String, String>,
 }
 
@@ -116,7 +114,7 @@ pub struct Adopted {
 }
 
 /// Takes over a machine that no row knows. Where it is bound its assignment is read from the echo;
-/// what is wanted of it is what it already is, until a plan says otherwise.
+/// its declared state is its current one until a plan changes that.
 pub fn adopt(
     report: &Report,
     provider: &str,
@@ -320,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_used_is_what_is_there_unless_it_is_said() {
+    fn usable_resources_default_to_all_resources() {
         let mut it = raw(Phase::Idle);
         let report = Report::read(&it).unwrap();
         assert_eq!(report.offer().unwrap().allocatable, Resources::parse(&it.resources).unwrap());

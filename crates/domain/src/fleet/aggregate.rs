@@ -26,9 +26,8 @@ pub const KIND_MACHINE: &str = "Machine";
 pub struct Fields {
     /// The provider's name for it.
     pub id: MachineId,
-    /// The provider.
     pub provider: String,
-    /// The shard that speaks for it.
+    /// The shard that owns it.
     pub owner: ShardId,
     /// The broker's resource behind it, if there is one.
     pub holder: Option<ResourceId>,
@@ -38,16 +37,16 @@ pub struct Fields {
     pub state: State,
     /// What shall become of it.
     pub wanted: Wanted,
-    /// The last token that was recorded for it, by an order or by a crossing: a look that began
-    /// before is old.
+    /// The last token that was recorded for it, by a command or by a crossing: a snapshot that
+    /// began before is stale.
     pub token: Token,
-    /// How far the order with that token is.
+    /// The progress of the command with that token.
     pub command: CommandState,
-    /// When the last order was recorded.
+    /// When the last command was recorded.
     pub commanded_at: Timestamp,
     /// What the provider names instead of our binding.
     pub disputed: Option<Dispute>,
-    /// When it came into its phase.
+    /// When its phase began.
     pub phase_since: Timestamp,
 }
 
@@ -66,15 +65,13 @@ pub enum Offering {
 /// What a machine offers, as its provider describes it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Offer {
-    /// Its instance type.
     pub instance_type: String,
-    /// Its zone.
     pub zone: String,
     /// How it is paid for.
     pub capacity: CapacityType,
     /// What an hour costs.
     pub price: Price,
-    /// The chance that its host is taken away.
+    /// The chance that its host is preempted.
     pub interruption: Probability,
     /// What can be used of it.
     pub allocatable: Resources,
@@ -89,9 +86,9 @@ closed_set! {
         BareMetal = "bare-metal",
         /// It was paid for in advance.
         Reserved = "reserved",
-        /// It is paid for while it stands.
+        /// It is paid for while it exists.
         OnDemand = "on-demand",
-        /// It is cheap and may be taken away.
+        /// It is cheap and may be preempted.
         Spot = "spot",
     }
 }
@@ -99,7 +96,6 @@ closed_set! {
 /// A host, as its provider calls it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Host {
-    /// Who runs it.
     pub provider: String,
     /// What it is called there.
     pub reference: String,
@@ -108,7 +104,6 @@ pub struct Host {
 /// What a provider names that is not ours.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dispute {
-    /// The cluster.
     pub cluster: ClusterId,
     /// The host that is bound to it.
     pub host: Host,
@@ -121,11 +116,11 @@ pub enum State {
     Speculative,
     /// Its host is being made.
     Creating,
-    /// Its host stands and is unused.
+    /// Its host exists and is unused.
     Idle {
         /// The host.
         host: Host,
-        /// What was asked of it and taken back; the request may still arrive.
+        /// The command that was withdrawn; the request may still arrive.
         asked: Option<Binding>,
     },
     /// It is joining a cluster.
@@ -142,7 +137,7 @@ pub enum State {
         /// The cluster and the need.
         binding: Binding,
     },
-    /// It is leaving its cluster.
+    /// It is being drained from its cluster.
     Draining {
         /// The host.
         host: Host,
@@ -153,7 +148,7 @@ pub enum State {
     Deleting {
         /// The host; a machine that failed before it had one is deleted, too.
         host: Option<Host>,
-        /// What was asked of it and taken back; the request may still arrive.
+        /// The command that was withdrawn; the request may still arrive.
         asked: Option<Binding>,
     },
     /// Its provider gave up on it.
@@ -174,7 +169,7 @@ pub enum State {
 pub struct Wanted {
     /// The aim.
     pub target: Target,
-    /// How long whatever runs on it may take to leave.
+    /// How long the eviction of its pods may take.
     pub grace: Duration,
 }
 
@@ -189,7 +184,7 @@ pub enum Target {
     Release,
 }
 
-/// How long each passing phase may last before its order is given again, and how long a failed
+/// How long each passing phase may last before its command is repeated, and how long a failed
 /// machine is left alone before it is cleaned up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadlines {
@@ -269,7 +264,7 @@ impl State {
         }
     }
 
-    /// What was asked of an unbound machine and taken back.
+    /// The withdrawn command of an unbound machine.
     pub const fn asked(&self) -> Option<&Binding> {
         match self {
             Self::Idle { asked, .. } | Self::Deleting { asked, .. } => asked.as_ref(),
@@ -298,7 +293,7 @@ impl Offering {
         matches!(self, Self::Read(_))
     }
 
-    /// What is known once another record came.
+    /// What is known once another record was read.
     #[must_use]
     pub fn after(&self, offer: Option<&Offer>) -> Self {
         match (offer, self) {
@@ -315,7 +310,7 @@ impl Wanted {
         Self { target, grace: Duration::from_mins(10) }
     }
 
-    /// The cluster that is wanted, if one is.
+    /// The declared cluster, if any.
     pub const fn cluster(&self) -> Option<&ClusterId> {
         match &self.target {
             Target::Bind(binding) => Some(&binding.cluster),
@@ -348,7 +343,6 @@ impl Machine {
         &self.fields.state
     }
 
-    /// The phase.
     pub const fn phase(&self) -> Phase {
         self.fields.state.phase()
     }
@@ -399,7 +393,7 @@ impl Machine {
         now > self.deadline(deadlines)
     }
 
-    /// When the order of its phase is given again.
+    /// When the command of its phase is repeated.
     pub fn deadline(&self, deadlines: &Deadlines) -> Timestamp {
         let patience = match self.phase() {
             Phase::Creating => deadlines.create,
@@ -413,8 +407,8 @@ impl Machine {
         self.fields.phase_since.max(self.fields.commanded_at).after(patience)
     }
 
-    /// The row with another aim. A machine that is bound to the wanted cluster serves the wanted
-    /// need from now on: that is known here and not told.
+    /// The row with another aim. A machine that is bound to the declared cluster serves the
+    /// declared need from now on; the provider gets no command for that.
     #[must_use]
     pub fn aimed(&self, wanted: Wanted) -> Self {
         let mut next = self.clone();
@@ -440,7 +434,7 @@ impl Machine {
         next
     }
 
-    /// The row with these fields changed. Only what keeps the invariants is asked for.
+    /// The row with these fields changed. Only commands that keep the invariants are recorded.
     pub(super) fn changed(&self, change: impl FnOnce(&mut Fields)) -> Self {
         let mut next = self.clone();
         change(&mut next.fields);
@@ -514,7 +508,7 @@ mod tests {
 
     // Requirement: F-14
     #[test]
-    fn a_deadline_counts_from_the_last_order() {
+    fn a_deadline_counts_from_the_last_command() {
         let deadlines = Deadlines::default();
         let it = machine(|it| it.state = State::Creating);
         let late = START.after(deadlines.create);

@@ -21,7 +21,6 @@ const KEY_GROUP: &str = "assigned-group";
 /// A cluster, and for which of its needs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Binding {
-    /// The cluster.
     pub cluster: ClusterId,
     /// The need, as far as later decisions ask for it.
     pub assignment: Assignment,
@@ -43,7 +42,7 @@ pub struct Assignment {
 }
 
 impl Assignment {
-    /// What the provider is asked to keep.
+    /// What the provider keeps.
     pub fn encode(&self) -> BTreeMap<String, String> {
         let pairs = [
             (KEY_PRIORITY, self.priority.to_string()),
@@ -114,7 +113,7 @@ mod tests {
 
     // Requirement: F-40
     #[test]
-    fn figures_of_another_shard_are_read_in_their_own_spelling() {
+    fn numbers_of_another_shard_are_read_in_their_own_spelling() {
         let key = "bigfleet.lucy.sh/assigned-interruption-penalty-dollars".to_owned();
         for (text, dollars) in [("1.048576e+06", 1_048_576.0), ("8192", 8_192.0), ("-1", 0.0)] {
             let echo = BTreeMap::from([(key.clone(), text.to_owned())]);

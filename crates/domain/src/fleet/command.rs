@@ -1,4 +1,5 @@
-//! What a person, or the broker, can ask for: each command answers with the next row, or a refusal.
+//! What an operator, or the broker, can request: each command answers with the next row, or a
+//! refusal.
 
 use usher_kernel::Timestamp;
 
@@ -15,7 +16,6 @@ use crate::object::id::ResourceId;
 pub struct Change {
     /// The row as it shall be.
     pub next: Machine,
-    /// Its event.
     pub event: Option<Event>,
 }
 
@@ -24,12 +24,12 @@ pub struct Change {
 pub enum Settlement {
     /// The cluster that the provider names is right; the holder of the machine loses it.
     Adopt,
-    /// The cluster that the provider names is wrong: the machine is drained and goes to its holder,
-    /// or becomes spare.
+    /// The cluster that the provider names is wrong: the machine is drained and bound for its
+    /// holder, or becomes spare.
     Drain,
 }
 
-/// Takes a machine out of the plan's hands for a resource of the broker.
+/// Holds a machine for a resource of the broker, so that it is no candidate of the plan.
 pub fn hold(machine: &Machine, holder: ResourceId, wanted: Wanted) -> Result<Change, Refusal> {
     let what = machine.id().to_string();
     let fields = machine.fields();
@@ -54,7 +54,7 @@ pub fn hold(machine: &Machine, holder: ResourceId, wanted: Wanted) -> Result<Cha
     Ok(untold(machine.aimed(wanted).changed(|it| it.holder = Some(holder))))
 }
 
-/// Says what shall become of a machine that a resource holds. A resource that let it go meanwhile
+/// Says what shall become of a machine that a resource holds. A resource that released it meanwhile
 /// does not take it again by this.
 pub fn aim(machine: &Machine, holder: ResourceId, wanted: Wanted) -> Result<Change, Refusal> {
     if machine.fields().holder != Some(holder) {
@@ -63,7 +63,7 @@ pub fn aim(machine: &Machine, holder: ResourceId, wanted: Wanted) -> Result<Chan
     Ok(untold(machine.aimed(wanted)))
 }
 
-/// Gives a machine back to the plan; asking again changes nothing. What ran on it is drained.
+/// Gives a machine back to the plan; a repeated request changes nothing. What ran on it is drained.
 pub fn let_go(machine: &Machine, holder: ResourceId) -> Result<Change, Refusal> {
     match machine.fields().holder {
         Some(it) if it == holder => {}
@@ -74,7 +74,7 @@ pub fn let_go(machine: &Machine, holder: ResourceId) -> Result<Change, Refusal> 
     Ok(untold(aimed.changed(|it| it.holder = None)))
 }
 
-/// Ends a dispute: a person says whose the machine is.
+/// Ends a dispute: an operator names the owner of the machine.
 pub fn settle(
     machine: &Machine,
     settlement: Settlement,
@@ -118,7 +118,7 @@ mod tests {
     fn only_its_holder_aims_a_machine_and_takes_none_by_that() {
         let idle = machine(|_| ());
         let refused = Err(Refusal::MachineNotHeld { what: idle.id().to_string() });
-        assert_eq!(aim(&idle, resource(1), bind("a")), refused, "it was let go");
+        assert_eq!(aim(&idle, resource(1), bind("a")), refused, "it was released");
         let held = hold(&idle, resource(1), bind("a")).unwrap().next;
         assert_eq!(aim(&held, resource(2), bind("b")), refused);
         let aimed = aim(&held, resource(1), bind("b")).unwrap().next;
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(
             hold(&held, resource(1), bind("a")).unwrap().next,
             held,
-            "asking again is the same"
+            "a repeated request is the same"
         );
         let other = hold(&held, resource(2), bind("a")).unwrap_err();
         assert_eq!(other, Refusal::MachineHeld { what: "m1".to_owned() });
@@ -150,7 +150,7 @@ mod tests {
 
     // Requirement: F-23
     #[test]
-    fn only_its_holder_lets_a_machine_go() {
+    fn only_its_holder_releases_a_machine() {
         let held = hold(&machine(|_| ()), resource(1), bind("a")).unwrap().next;
         assert_eq!(let_go(&held, resource(2)).unwrap_err().code(), "machine_not_held");
         let free = let_go(&held, resource(1)).unwrap().next;
@@ -167,8 +167,8 @@ mod tests {
             it.disputed = Some(dispute("x"));
         });
         let adopted = settle(&disputed, Settlement::Adopt, NOW).unwrap();
-        let told = adopted.event.unwrap();
-        assert_eq!((told.kind, told.cluster), (EventType::Settled, Some(cluster("x"))));
+        let reported = adopted.event.unwrap();
+        assert_eq!((reported.kind, reported.cluster), (EventType::Settled, Some(cluster("x"))));
         let adopted = adopted.next;
         assert_eq!(adopted.state().binding().map(|it| &it.cluster), Some(&cluster("x")));
         assert_eq!(adopted.wanted().cluster(), Some(&cluster("x")));

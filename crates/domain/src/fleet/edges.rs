@@ -1,4 +1,4 @@
-//! Machines and their providers, synchronous and staged: whatever is lost on the way, every edge
+//! Machines and their providers, synchronous and staged: whatever message is lost, every edge
 //! ends in the right state with the right binding.
 
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ enum Mishap {
 const MISHAPS: [Mishap; 4] =
     [Mishap::Nothing, Mishap::AcknowledgementLost, Mishap::StaleList, Mishap::Restart];
 
-/// The four edges: where each begins, what is wanted, the phases it passes and ends in.
+/// The four edges: where each begins, what is declared, the phases it passes and ends in.
 fn edges() -> [(Phase, Target, [Phase; 2]); 4] {
     [
         (Phase::Speculative, Target::Bind(binding()), [Phase::Creating, Phase::Idle]),
@@ -133,7 +133,7 @@ struct Shard {
     provider: Provider,
     issuer: Issuer,
     events: Vec<Event>,
-    /// The answer to the last verb, until a look picks it up.
+    /// The answer to the last verb, until a snapshot picks it up.
     mail: Option<(Token, Report)>,
 }
 
@@ -145,7 +145,7 @@ impl Shard {
         Self { row, provider, issuer: Issuer::new(1), events: vec![], mail: None }
     }
 
-    /// A look by an answer that waits, or by asking.
+    /// A snapshot from a pending answer, or from a Get.
     fn snapshot(&mut self) -> Snapshot {
         let stamp = self.issuer.stamp_for(self.row.fields().token);
         match self.mail.take() {
@@ -183,7 +183,7 @@ impl Shard {
         self.row = decision.next;
     }
 
-    /// One step; the answer to its verb is kept for the next look.
+    /// One step; the answer to its verb is kept for the next snapshot.
     fn step(&mut self) {
         let snapshot = self.snapshot();
         let decision = self.decide(&snapshot);
@@ -194,7 +194,7 @@ impl Shard {
         self.commit(&snapshot, decision);
     }
 
-    /// Steps until the row stands in this phase.
+    /// Steps until the row is in this phase.
     fn reach(&mut self, phase: Phase) -> bool {
         for _ in 0..12 {
             if self.row.phase() == phase && self.row.fields().command == CommandState::None {
@@ -207,14 +207,14 @@ impl Shard {
     }
 }
 
-/// Lives one edge with one mishap and says what is wrong with its end.
+/// Runs one edge with one injected fault and returns what is wrong at its end.
 fn live(mode: Mode, edge: usize, mishap: Mishap) -> Result<(), String> {
     let (start, target, [passing, end]) = edges()[edge].clone();
     let mut shard = Shard::new(mode, start);
     shard.row = shard.row.aimed(Wanted::of(target));
     shard.step();
     if shard.row.phase() != passing || shard.provider.phase != start {
-        return Err("the order is not recorded before it is sent".to_owned());
+        return Err("the command is not recorded before it is sent".to_owned());
     }
     let stale = (shard.issuer.stamp(), shard.provider.show());
     if mishap == Mishap::Restart {
@@ -235,7 +235,7 @@ fn live(mode: Mode, edge: usize, mishap: Mishap) -> Result<(), String> {
         let snapshot = shard.snapshot_of(Source::List, stale.0, stale.1);
         let decision = shard.decide(&snapshot);
         if decision.next != before || decision.effect.is_some() {
-            return Err("a stale list was believed".to_owned());
+            return Err("a stale list was merged".to_owned());
         }
         shard.issuer.settle(snapshot.fresh);
     }
@@ -254,7 +254,7 @@ fn live(mode: Mode, edge: usize, mishap: Mishap) -> Result<(), String> {
 fn judge(shard: &Shard, start: Phase, passing: Phase, end: Phase) -> Result<(), String> {
     let told: Vec<(Phase, Phase)> = shard.events.iter().map(|it| (it.from, it.to)).collect();
     if told != [(start, passing), (passing, end)] {
-        return Err(format!("told {told:?}"));
+        return Err(format!("emitted {told:?}"));
     }
     if shard.provider.begun != 1 {
         return Err(format!("begun {} times", shard.provider.begun));
@@ -271,7 +271,7 @@ fn judge(shard: &Shard, start: Phase, passing: Phase, end: Phase) -> Result<(), 
 
 // Requirement: F-2
 #[test]
-fn every_edge_ends_right_whatever_is_lost_on_the_way() {
+fn every_edge_ends_right_whatever_message_is_lost() {
     let mut lived = 0;
     let mut table = String::new();
     for mode in [Mode::Synchronous, Mode::Staged] {
@@ -290,7 +290,7 @@ fn every_edge_ends_right_whatever_is_lost_on_the_way() {
     assert_eq!(lived, 32);
 }
 
-/// What a machine goes through when every verb is done when it is answered, written down by hand.
+/// The phases of a machine whose every verb is done when it is answered.
 fn reference() -> [(Phase, Target, State, Option<&'static str>); 8] {
     let host = super::aggregate::Host { provider: "p".to_owned(), reference: "h1".to_owned() };
     let bind = || Target::Bind(binding());

@@ -10,7 +10,6 @@ use super::verdict::EffectKind;
 /// One verb toward a provider. One that arrives twice is refused by its token the second time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
-    /// The machine.
     pub machine: MachineId,
     /// The place of this verb in the order of all verbs of the shard.
     pub token: Token,
@@ -30,14 +29,14 @@ pub enum Verb {
         /// What the provider keeps beside the binding.
         metadata: BTreeMap<String, String>,
     },
-    /// Let it leave its cluster.
+    /// Drain it from its cluster.
     Drain {
-        /// How long whatever runs on it may take to leave.
+        /// How long the eviction of its pods may take.
         grace: Duration,
     },
     /// Give its host back.
     Delete,
-    /// Take away what is left of it, since it failed.
+    /// Clean up what is left of it, since it failed.
     Salvage,
 }
 

@@ -1,4 +1,4 @@
-//! What an error of a provider means: each class says how it is met, and none ends a machine.
+//! What an error of a provider means: each class has its treatment, and none ends a machine.
 
 use usher_kernel::Trouble;
 
@@ -9,13 +9,14 @@ closed_set! {
     "error class" ErrorClass {
         /// It may work the next time: unavailable, too slow, internal, exhausted, cancelled.
         Retryable = "Retryable",
-        /// A newer token was there before: this verb arrived already, or another voice speaks.
+        /// The provider has seen a newer token: this verb arrived already, or another process sends
+        /// verbs.
         Fenced = "Fenced",
         /// There is no such machine.
         NotFound = "NotFound",
         /// The provider does not know the verb, or does not let us use it.
         Unsupported = "Unsupported",
-        /// The provider does not accept the request as it stands.
+        /// The provider does not accept the request.
         Invalid = "Invalid",
         /// The machine is not where the verb begins.
         OutOfPosition = "OutOfPosition",
@@ -35,7 +36,7 @@ impl ErrorClass {
         }
     }
 
-    /// How the kernel meets it. The row is not changed by any of them: the next look decides.
+    /// How the kernel treats it. The row is not changed by any of them: the next snapshot decides.
     pub fn trouble(self, provider: &str) -> Trouble {
         let what = provider.to_owned();
         match self {

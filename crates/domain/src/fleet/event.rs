@@ -29,7 +29,7 @@ pub struct Event {
     pub from: Phase,
     /// Where it is.
     pub to: Phase,
-    /// Whom it concerns.
+    /// The cluster it concerns.
     pub cluster: Option<ClusterId>,
     /// Why it failed.
     pub error: Option<String>,

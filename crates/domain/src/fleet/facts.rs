@@ -1,7 +1,7 @@
 //! The finite facts a decision may branch on, and nothing else.
 //!
-//! [`RowFacts`] come from the row (and the clock), [`Facts`] from one look. Their product is what
-//! the transition table covers, cell by cell.
+//! [`RowFacts`] come from the row (and the clock), [`Facts`] from one snapshot. Their product is
+//! what the transition table covers, cell by cell.
 
 use super::phase::Phase;
 use crate::object::closed::closed_set;
@@ -9,26 +9,25 @@ use crate::object::closed::closed_set;
 /// What the row says about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowFacts {
-    /// The phase.
     pub phase: Phase,
     /// What shall become of it.
     pub want: Want,
-    /// How far the last order is.
+    /// The progress of the last command.
     pub command: CommandState,
     /// Whether the phase has lasted too long.
     pub pace: Pace,
-    /// Who lays claim to it.
+    /// The other claimant.
     pub hold: Hold,
 }
 
-/// What one look saw.
+/// What one snapshot showed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// What keeps the snapshot from being acted upon.
     pub restriction: Restriction,
     /// What the provider said.
     pub report: Reported,
-    /// Whose cluster it named.
+    /// The owner of the cluster it named.
     pub binding: Bound,
 }
 
@@ -47,13 +46,14 @@ closed_set! {
 }
 
 closed_set! {
-    /// How far an order is: recorded with its token first, then sent, then seen to have effect.
+    /// The progress of a command: recorded with its token first, then sent, then seen to have
+    /// effect.
     "command" CommandState {
         /// None is open.
         None = "None",
         /// Its token is recorded; it may have been sent by a worker that died.
         Recorded = "Recorded",
-        /// It was sent; what came of it was not seen yet.
+        /// It was sent; its effect was not seen yet.
         Sent = "Sent",
     }
 }
@@ -63,13 +63,13 @@ closed_set! {
     "pace" Pace {
         /// It has not.
         InTime = "InTime",
-        /// It has: its order is given again.
+        /// It has: its command is repeated.
         Overdue = "Overdue",
     }
 }
 
 closed_set! {
-    /// Who lays claim to a machine besides the plan.
+    /// A claimant of a machine besides the plan.
     "hold" Hold {
         /// None.
         Free = "Free",
@@ -87,9 +87,9 @@ closed_set! {
         None = "None",
         /// Too much vanished at once: absence is held.
         GuardTripped = "GuardTripped",
-        /// Nothing new may be begun; what was begun goes on. Absence is held, too.
+        /// No new command may be recorded; commands in progress continue. Absence is held, too.
         Paused = "Paused",
-        /// A newer epoch speaks for the shard: nothing is done.
+        /// A newer epoch holds the lease of the shard: no verb is sent.
         Superseded = "Superseded",
     }
 }
@@ -99,11 +99,11 @@ closed_set! {
     "report" Reported {
         /// Nothing.
         Unknown = "Unknown",
-        /// Something that may be older than our last order.
+        /// Something that may be older than our last command.
         Stale = "Stale",
         /// A list without it: no proof of anything.
         Missing = "Missing",
-        /// That there is no such machine, when asked for this very one.
+        /// That there is no such machine, when queried for this very one.
         Absent = "Absent",
         /// A record whose parts disagree.
         Malformed = "Malformed",
@@ -127,13 +127,13 @@ closed_set! {
 }
 
 closed_set! {
-    /// Whose cluster a provider named.
+    /// The owner of the cluster a provider named.
     "binding" Bound {
         /// None.
         None = "None",
         /// The one that the row is bound to.
         Ours = "Ours",
-        /// The one that an unbound machine was asked for before that was taken back.
+        /// The cluster of an unbound machine's withdrawn command.
         Asked = "Asked",
         /// Another.
         Other = "Other",
@@ -141,7 +141,7 @@ closed_set! {
 }
 
 impl Reported {
-    /// The phase that was told, if one was.
+    /// The phase that was reported, if one was.
     pub const fn phase(self) -> Option<Phase> {
         match self {
             Self::Unknown | Self::Stale | Self::Missing | Self::Absent | Self::Malformed => None,
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_phase_is_told_by_its_own_word() {
+    fn a_phase_is_reported_by_its_own_word() {
         for phase in Phase::ALL.iter().filter(|it| **it != Phase::Gone) {
             assert_eq!(Reported::of(*phase).phase(), Some(*phase));
             assert_eq!(Reported::of(*phase).as_str(), phase.as_str());

@@ -1,4 +1,4 @@
-//! What the fleet's tests start from: an idle machine, records of every phase, a clear look.
+//! What the fleet's tests start from: an idle machine, records of every phase, a complete snapshot.
 
 use std::collections::BTreeMap;
 
@@ -20,9 +20,9 @@ use crate::object::id::ResourceId;
 pub(super) const START: Timestamp = Timestamp::from_millis(1_000);
 /// The present.
 pub(super) const NOW: Timestamp = Timestamp::from_millis(60_000);
-/// The token of the last order.
+/// The token of the last command.
 pub(super) const LAST: Token = Token { epoch: 1, sequence: 7 };
-/// The token that a look brings along.
+/// The token of a snapshot.
 pub(super) const FRESH: Token = Token { epoch: 1, sequence: 12 };
 
 pub(super) fn id(name: &str) -> MachineId {
@@ -135,7 +135,7 @@ pub(super) fn machine(bend: impl FnOnce(&mut Fields)) -> Machine {
     Machine::hydrate(fields).unwrap()
 }
 
-/// A machine in this phase that is wanted so.
+/// A machine in this phase with this declared state.
 pub(super) fn wanted(phase: Phase, target: Target) -> Machine {
     machine(|it| {
         it.state = state(phase);
@@ -148,7 +148,7 @@ pub(super) fn record(state: Machine) -> Record<Machine> {
     Record { version: Version(1), state, name_ledger }
 }
 
-/// A clear look at this machine alone, no older than its last order.
+/// A complete snapshot of this machine alone, no older than its last command.
 pub(super) fn snapshot(reading: Option<Report>) -> Snapshot {
     Snapshot {
         by: "p".to_owned(),

@@ -1,4 +1,4 @@
-//! Who is who in a fleet: machines, clusters and shards, as the outside calls them.
+//! External names in a fleet: machines, clusters and shards.
 
 use std::str::FromStr;
 
@@ -37,11 +37,11 @@ macro_rules! names {
 }
 
 names! {
-    /// A machine: the provider's own name for it, the same through all of its life.
+    /// A machine: the provider's own name for it, unchanged for as long as it exists.
     MachineId: "machine",
     /// A cluster that machines are bound to.
     ClusterId: "cluster",
-    /// A shard: the one voice by which its machines are spoken to.
+    /// A shard: the only sender of verbs to its machines.
     ShardId: "shard",
 }
 

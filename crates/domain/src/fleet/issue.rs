@@ -1,15 +1,15 @@
-//! Sequences: recorded before they are used, and compared with every look.
+//! Sequences: recorded before they are used, and compared with every snapshot.
 //!
 //! ```text
-//!   look begins ── stamp ────────────────────────────────▶ look ends: believed if stamp ≥ token
+//!   snapshot begins ── stamp ───────────────────────────▶ snapshot ends: believed if stamp ≥ token
 //!        reserve ── token recorded ── verb sent ── settled
 //! ```
 //!
-//! A look that began before a verb was settled may show the machine as it was before the verb. So
-//! the stamp of a look is not simply the highest sequence there is, but the highest one below which
-//! nothing is outstanding. A crossing, and the first restriction of an order that was accepted,
-//! take a token, too, settled when they are committed: a slow list that began before a look which
-//! was already believed does not take the machine back.
+//! A snapshot that began before a verb was settled may show the machine as it was before the verb.
+//! So the stamp of a snapshot is not simply the highest sequence there is, but the highest one
+//! below which nothing is outstanding. A crossing, and the first restriction of a command that was
+//! accepted, take a token, too, settled when they are committed: a slow list that began before a
+//! snapshot which was already believed does not revert the machine.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 pub struct Token {
     /// Raised by every acquisition of the shard's lease.
     pub epoch: u64,
-    /// Raised by every verb, every crossing and every order that was seen to be accepted.
+    /// Raised by every verb, every crossing and every command that was seen to be accepted.
     pub sequence: u64,
 }
 
@@ -34,7 +34,7 @@ impl Token {
     }
 }
 
-/// Gives out the sequences of one epoch and stamps looks.
+/// Gives out the sequences of one epoch and stamps snapshots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issuer {
     last: Token,
@@ -47,7 +47,6 @@ impl Issuer {
         Self { last: Token { epoch, sequence: 0 }, outstanding: BTreeSet::new() }
     }
 
-    /// The epoch.
     pub const fn epoch(&self) -> u64 {
         self.last.epoch
     }
@@ -66,7 +65,7 @@ impl Issuer {
         }
     }
 
-    /// The stamp of a look at many machines that begins now.
+    /// The stamp of a snapshot of many machines that begins now.
     pub fn stamp(&self) -> Token {
         match self.outstanding.first() {
             None => self.last,
@@ -74,7 +73,7 @@ impl Issuer {
         }
     }
 
-    /// The stamp of a look at the one machine with this last token: no other verb concerns it.
+    /// The stamp of a snapshot of the one machine with this last token: no other verb concerns it.
     pub fn stamp_for(&self, token: Token) -> Token {
         if token.epoch == self.last.epoch && self.outstanding.contains(&token.sequence) {
             Token { sequence: token.sequence - 1, ..token }
@@ -95,7 +94,7 @@ mod tests {
     fn a_newer_epoch_is_newer_than_any_sequence() {
         let old = Token { epoch: 1, sequence: u64::MAX };
         assert!(old < Issuer::new(2).reserve());
-        assert!(old < Issuer::new(2).stamp(), "a look of the new epoch counts for old verbs");
+        assert!(old < Issuer::new(2).stamp(), "a snapshot of the new epoch counts for old verbs");
     }
 
     #[test]
@@ -110,7 +109,7 @@ mod tests {
 
     // Requirement: F-9
     #[test]
-    fn a_look_at_one_machine_waits_for_its_own_verb_alone() {
+    fn a_snapshot_of_one_machine_waits_for_its_own_verb_alone() {
         let mut issuer = Issuer::new(1);
         let (one, other) = (issuer.reserve(), issuer.reserve());
         assert!(issuer.stamp_for(one) < one);
@@ -121,10 +120,10 @@ mod tests {
     }
 
     proptest! {
-        /// Steps: reserve, settle the n-th outstanding, begin a look.
+        /// Steps: reserve, settle the n-th outstanding, begin a snapshot.
         // Requirement: F-9
         #[test]
-        fn no_look_is_stamped_with_a_verb_that_was_not_settled_when_it_began(
+        fn no_snapshot_is_stamped_with_a_verb_unsettled_at_its_start(
             steps in prop::collection::vec((0..3_u8, any::<prop::sample::Index>()), 1..60),
         ) {
             let mut issuer = Issuer::new(3);

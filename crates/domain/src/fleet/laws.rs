@@ -1,4 +1,4 @@
-//! What holds of any look at any machine, whatever the rules say.
+//! What holds of any snapshot of any machine, whatever the rules say.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -118,7 +118,7 @@ proptest! {
 
     // Requirement: F-41
     #[test]
-    fn a_decision_leaves_a_row_that_may_be_stored(it in any_machine(), snapshot in any_snapshot()) {
+    fn a_decision_makes_a_row_that_may_be_stored(it in any_machine(), snapshot in any_snapshot()) {
         let decision = decide(&it, &snapshot);
         let next = decision.next;
         prop_assert!(decision.effect.is_none() || decision.event.is_none());
@@ -188,7 +188,7 @@ proptest! {
 
     // Requirement: F-8
     #[test]
-    fn an_old_look_changes_nothing(it in any_machine(), snapshot in any_snapshot()) {
+    fn a_stale_snapshot_changes_nothing(it in any_machine(), snapshot in any_snapshot()) {
         let is_get = snapshot.source == Source::Get;
         let recorded = it.fields().command == CommandState::Recorded && is_get;
         if snapshot.stamp < it.fields().token && !recorded {
@@ -198,11 +198,11 @@ proptest! {
         }
     }
 
-    /// A machine left alone with a provider that stands still comes to rest, or asks again only
-    /// at the pace of a deadline.
+    /// A machine with an unchanging provider becomes idle, or repeats its command only once per
+    /// deadline.
     // Requirement: F-36
     #[test]
-    fn a_world_that_stands_still_is_soon_known(it in any_machine(), report in any_report()) {
+    fn an_unchanging_world_is_soon_known(it in any_machine(), report in any_report()) {
         let reported = super::fixture::snapshot(Some(report));
         let snapshot = Snapshot { stamp: FRESH, fresh: FRESH, ..reported };
         let mut row = it;
@@ -216,6 +216,6 @@ proptest! {
             }
             row = decision.next;
         }
-        prop_assert!(false, "{verbs} verbs and no rest: {row:?}");
+        prop_assert!(false, "{verbs} verbs and not idle: {row:?}");
     }
 }

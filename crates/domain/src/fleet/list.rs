@@ -1,7 +1,7 @@
-//! How far a list of all machines can be believed.
+//! How far a list of all machines counts.
 //!
-//! A list brings records, which are merged one by one, and it brings absences, which prove nothing:
-//! a machine that is missing is asked for by itself. A list that was cut, or in which suddenly too
+//! A list has records, which are merged one by one, and absences, which prove nothing:
+//! a missing machine is queried by itself. A list that was cut, or in which suddenly too
 //! many are missing, does not even raise the question.
 
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use crate::object::closed::closed_set;
 closed_set! {
     /// How far the absences of a list count.
     "credence" Credence {
-        /// A machine that is missing is asked for by itself.
+        /// A missing machine is queried by itself.
         Whole = "Whole",
         /// It was cut or could not be read in full: no machine is missing.
         Cut = "Cut",
@@ -27,7 +27,7 @@ closed_set! {
 pub struct Weighed {
     /// How far its absences count.
     pub credence: Credence,
-    /// Who is missing and shall be asked for.
+    /// The missing machines, to be queried one by one.
     pub missing: Vec<MachineId>,
 }
 
@@ -91,7 +91,7 @@ mod tests {
 
     // Requirement: F-20
     #[test]
-    fn what_is_missing_in_a_whole_list_is_asked_for() {
+    fn a_machine_missing_in_a_complete_list_is_queried() {
         let weighed = weigh(&ids(0..100), &ids(3..110), true, Some(MassDeletionGuard::default()));
         assert_eq!(weighed.credence, Credence::Whole);
         assert_eq!(weighed.missing, ids(0..3).into_iter().collect::<Vec<_>>());

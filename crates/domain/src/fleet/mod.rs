@@ -2,23 +2,23 @@
 //! answer late.
 //!
 //! Read in this order: [`aggregate`] (the row), [`facts`] (what may be branched on), [`reconcile`]
-//! (what happens next and why), [`observe`] and [`merge`] (how a look becomes a row, whatever
-//! brought it), [`reconciler`] (the kernel's view of all that), [`plan`] (which machine serves
-//! whom), [`accept`] and [`command`] (what comes in and what can be asked for).
+//! (what happens next and why), [`observe`] and [`merge`] (how a snapshot becomes a row),
+//! [`reconciler`] (the kernel's view of all that), [`plan`] (which machine serves which cluster),
+//! [`accept`] and [`command`] (what comes in and what can be requested).
 //!
-//! The plan writes aims, each machine's life pursues its own:
+//! The plan writes aims, the reconciler of each machine pursues its own:
 //!
 //! ```text
-//!   roll-ups ──▶ plan ──aims──▶ row ──▶ life ──verbs──▶ provider
-//!                 ▲              ▲        │                │
-//!                 └──── index ◀──┴─merge ◀┴── looks: acknowledgement, Get, List
+//!   roll-ups ──▶ plan ──aims──▶ row ──▶ reconciler ──verbs──▶ provider
+//!                 ▲              ▲        │                      │
+//!                 └──── index ◀──┴─merge ◀┴── snapshots: acknowledgement, Get, List
 //! ```
 //!
 //! **Invariants**
 //! - A binding is cleared by the arrival in an unbound phase and by nothing else.
-//! - A token is recorded before it is used, and no look from before the last token counts.
-//! - No error of a provider changes a row: the next look decides.
-//! - A record whose offer cannot be read is followed in all the rest.
+//! - A token is recorded before it is used, and no snapshot from before the last token counts.
+//! - No error of a provider changes a row: the next snapshot decides.
+//! - A record whose offer cannot be read is followed in all other parts.
 //! - A machine that a resource holds, or whose binding is in dispute, is no candidate of the plan.
 
 pub mod accept;

@@ -17,7 +17,7 @@ macro_rules! config {
         pub struct $name(f64);
 
         impl $name {
-            /// The figure, if it is one.
+            /// The amount, if the text is one.
             pub fn new(figure: f64) -> Result<Self, Refusal> {
                 let accepts: fn(f64) -> bool = $accepts;
                 if accepts(figure) {
@@ -89,7 +89,7 @@ config! {
     Price: Price, |it| it >= 0.0 && it.is_finite();
     /// Dollars that an interruption or a reclamation costs; more than any sum for what is pinned.
     Penalty: Penalty, |it| it >= 0.0;
-    /// The chance per hour that the host is taken away.
+    /// The chance per hour that the host is preempted.
     Probability: Probability, |it| (0.0..=1.0).contains(&it);
 }
 
@@ -121,7 +121,7 @@ mod tests {
 
     // Requirement: F-38
     #[test]
-    fn hostile_figures_are_refused() {
+    fn hostile_amounts_are_refused() {
         for figure in [f64::NAN, -0.01, f64::NEG_INFINITY] {
             assert!(Price::new(figure).is_err(), "{figure}");
             assert!(Penalty::new(figure).is_err(), "{figure}");
@@ -164,7 +164,7 @@ mod tests {
 
         // Requirement: F-38
         #[test]
-        fn any_text_is_a_figure_or_a_refusal(text in ".*") {
+        fn any_text_is_money_or_a_refusal(text in ".*") {
             let _ = text.parse::<Price>();
             let _ = text.parse::<Probability>();
         }

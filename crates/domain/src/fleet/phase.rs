@@ -3,20 +3,20 @@
 use crate::object::closed::closed_set;
 
 closed_set! {
-    /// Where a machine is. A passing phase begins when its order is recorded and ends when the
+    /// Where a machine is. A passing phase begins when its command is recorded and ends when the
     /// provider says so.
     "machine phase" Phase {
         /// It could be had; nothing of it exists.
         Speculative = "Speculative",
         /// Its host is being made.
         Creating = "Creating",
-        /// Its host stands and is unused.
+        /// Its host exists and is unused.
         Idle = "Idle",
         /// It is joining a cluster.
         Configuring = "Configuring",
         /// It is a node of its cluster.
         Configured = "Configured",
-        /// It is leaving its cluster, and is still bound to it.
+        /// It is being drained, and is still bound to its cluster.
         Draining = "Draining",
         /// Its host is being given back.
         Deleting = "Deleting",
@@ -41,7 +41,7 @@ impl Phase {
         }
     }
 
-    /// Where a passing phase began: what a provider shows that was not reached by its order.
+    /// Where a passing phase began: what a provider shows that was not reached by its command.
     pub const fn origin(self) -> Option<Self> {
         match self {
             Self::Creating => Some(Self::Speculative),
@@ -66,8 +66,8 @@ impl Phase {
         self.goal().is_some()
     }
 
-    /// Whether a machine of the reference protocol may go from here to there: by one of its twelve
-    /// edges, or back from `Configuring` before the provider was touched.
+    /// Whether a machine of the reference protocol may pass from one phase to the other: by one of
+    /// its twelve edges, or back from `Configuring` before the provider was touched.
     pub fn leads_to(self, to: Self) -> bool {
         self.goal() == Some(to)
             || to.origin() == Some(self)

@@ -1,7 +1,8 @@
 //! What happens next to a machine, and why.
 //!
-//! One order of questions: may the look be acted upon, what does the provider say, does it name our
-//! cluster, and then: is the machine where the row has it, where its order began, or elsewhere.
+//! The checks in order: may the snapshot be acted upon, what does the provider report, does it name
+//! our cluster, and then: is the machine where the row has it, where its command began, or
+//! elsewhere.
 
 use usher_kernel::{Requeue, Timestamp};
 
@@ -129,7 +130,7 @@ fn stay(row: RowFacts, restriction: Restriction) -> Verdict {
     }
 }
 
-/// A passing phase: the order is sent, waited for, or given again.
+/// A passing phase: the command is sent, awaited, or repeated.
 fn pass(row: RowFacts) -> Verdict {
     match (row.command, row.pace) {
         (CommandState::Recorded, _) => send(row),
@@ -140,7 +141,7 @@ fn pass(row: RowFacts) -> Verdict {
     }
 }
 
-/// The provider sees the machine where its order began: the order has had no effect.
+/// The provider sees the machine where its command began: the command has had no effect.
 fn undone(row: RowFacts) -> Verdict {
     let wanted = match row.phase {
         Phase::Creating => matches!(row.want, Want::Bind | Want::Rebind),
@@ -156,8 +157,8 @@ fn undone(row: RowFacts) -> Verdict {
     }
 }
 
-/// What was ordered in vain and is not wanted any more is forgotten, but not that it was asked: the
-/// request may still arrive.
+/// A command without effect that is no longer needed is withdrawn, but stays recorded: the request
+/// may still arrive.
 fn take_back(phase: Phase) -> Verdict {
     let origin = match phase {
         Phase::Creating => Phase::Speculative,
@@ -170,7 +171,7 @@ fn take_back(phase: Phase) -> Verdict {
     cross(origin, binding, Reason::CommandWithdrawn)
 }
 
-/// The provider sees the machine elsewhere: the row follows, although it was not ordered.
+/// The provider sees the machine elsewhere: the row follows, although there was no command.
 fn follow(from: Phase, to: Phase, named: Bound) -> Verdict {
     let unbound = matches!(from, Phase::Idle | Phase::Deleting);
     let binding = match to {
@@ -208,7 +209,7 @@ const fn footing(phase: Phase) -> u8 {
     }
 }
 
-/// A failed machine is salvaged once its user had time to leave; one that is held, once its
+/// A failed machine is salvaged once its user had time to drain; one that is held, once its
 /// holder says that it is unused.
 fn clean_up(row: RowFacts, restriction: Restriction) -> Verdict {
     let rest = |requeue, reason| held(row.phase, CommandState::None, requeue, reason);
@@ -239,7 +240,7 @@ fn send(row: RowFacts) -> Verdict {
     Verdict { effect: Some(verb), ..sent }
 }
 
-/// A new token for the order of the phase; it is sent by the next step.
+/// A new token for the command of the phase; it is sent by the next step.
 fn repeat(row: RowFacts, reason: Reason) -> Verdict {
     held(row.phase, CommandState::Recorded, Requeue::Now, reason)
 }
@@ -286,7 +287,7 @@ mod tests {
 
     // Requirement: F-57
     #[test]
-    fn a_row_explains_itself_without_a_look() {
+    fn a_row_explains_itself_without_a_snapshot() {
         let bind = || Target::Bind(binding("a"));
         let cases = [
             (wanted(Phase::Speculative, Target::Release), Reason::Unused),

@@ -50,19 +50,19 @@ pub enum Refusal {
     /// A price that is negative or not finite.
     #[error("price \"{text}\" is not a finite number of at least 0")]
     Price {
-        /// The offending figure.
+        /// The offending number.
         text: String,
     },
     /// A probability outside of 0 and 1.
     #[error("interruption probability \"{text}\" is not within 0 and 1")]
     Probability {
-        /// The offending figure.
+        /// The offending number.
         text: String,
     },
     /// A penalty outside of its buckets.
     #[error("penalty \"{text}\" is not a bucket within 0 and 27")]
     Penalty {
-        /// The offending figure.
+        /// The offending number.
         text: String,
     },
     /// A requirement with an invalid key, operator or values.

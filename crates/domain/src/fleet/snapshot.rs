@@ -1,4 +1,4 @@
-//! What an adapter brings back from one look at a machine: answers, not judgements.
+//! What an adapter returns from one snapshot of a machine: answers, not judgements.
 
 use usher_kernel::{Timestamp, Unknown};
 
@@ -6,16 +6,16 @@ use super::accept::Report;
 use super::issue::Token;
 use super::refusal::Refusal;
 
-/// Everything one look saw, unjudged.
+/// The unjudged answers of one snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Who answered.
+    /// The authority that answered.
     pub by: String,
     /// When.
     pub at: Timestamp,
     /// How it was learned.
     pub source: Source,
-    /// The stamp: no verb up to it was outstanding when the look began.
+    /// The stamp: no verb up to it was outstanding when the snapshot began.
     pub stamp: Token,
     /// What the provider said of this machine: its record, that there is none, or nothing at all.
     pub reading: Result<Option<Result<Report, Refusal>>, Unknown>,
@@ -23,9 +23,9 @@ pub struct Snapshot {
     pub listing: Listing,
     /// Whether nothing new may be begun.
     pub paused: bool,
-    /// Whether a newer epoch speaks for the shard.
+    /// Whether a newer epoch holds the lease of the shard.
     pub superseded: bool,
-    /// A token that was never used, should an order be recorded.
+    /// A token that was never used, should a command be recorded.
     pub fresh: Token,
 }
 
@@ -43,11 +43,11 @@ pub enum Source {
 /// What the lists of a provider say about the absence of one machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listing {
-    /// The last one that was believed does not name it.
+    /// The last plausible one does not name it.
     Lacks,
-    /// The last one that was believed names it: a provider that does not know it contradicts
+    /// The last plausible one names it: a provider that does not know it contradicts
     /// itself.
     Names,
-    /// The last one is not believed: too much vanished at once.
+    /// The last one is implausible: too many machines vanished at once.
     Distrusted,
 }

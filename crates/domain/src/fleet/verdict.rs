@@ -7,13 +7,13 @@ use super::phase::Phase;
 use super::reason::Reason;
 use crate::object::closed::closed_set;
 
-/// What the rules answer: everything but the names. Without a change the order stays as it is.
+/// What the rules answer: everything but the names. Without a change the command stays as it is.
 pub type Verdict = usher_kernel::Verdict<EffectKind, Phase, RecordChange, EventKind, Reason>;
 
-/// What becomes of the order and of the binding.
+/// The change of the command and of the binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordChange {
-    /// How far the order is from now on.
+    /// The progress of the command from now on.
     pub command: CommandState,
     /// What becomes of the binding.
     pub binding: BindingChange,
@@ -26,11 +26,11 @@ closed_set! {
         Create = "Create",
         /// Let it join its cluster.
         Configure = "Configure",
-        /// Let it leave its cluster.
+        /// Drain it from its cluster.
         Drain = "Drain",
         /// Give its host back.
         Delete = "Delete",
-        /// Take away what is left of it, since it failed.
+        /// Clean up what is left of it, since it failed.
         Salvage = "Salvage",
     }
 }
@@ -40,11 +40,11 @@ closed_set! {
     "binding change" BindingChange {
         /// It stays as it is.
         Kept = "Kept",
-        /// It is what is wanted.
+        /// It is the declared one.
         Wanted = "Wanted",
-        /// It is what was asked for before that was taken back.
+        /// It is that of the withdrawn command.
         Asked = "Asked",
-        /// It is taken back, and remembered as asked for.
+        /// It is withdrawn, and remembered as requested.
         TakenBack = "TakenBack",
         /// It has ended, and all that belonged to it.
         Cleared = "Cleared",
@@ -65,7 +65,7 @@ closed_set! {
     }
 }
 
-/// Nothing moves but the order.
+/// Only the command changes.
 pub(super) const fn held(
     phase: Phase,
     command: CommandState,
@@ -76,7 +76,7 @@ pub(super) const fn held(
     Verdict::wait(phase, requeue, reason).change_record(change)
 }
 
-/// A crossing: it is told, and the next step goes on from there.
+/// A crossing: it is emitted, and the next step continues from there.
 pub(super) const fn cross(phase: Phase, binding: BindingChange, reason: Reason) -> Verdict {
     let change = RecordChange { command: CommandState::None, binding };
     Verdict::emit(EventKind::Moved, phase, reason).change_record(change)

@@ -1,7 +1,8 @@
-//! Who answers for a world, and when its silence proves nothing.
+//! The authority that answers for a world, and when its silence proves nothing.
 //!
 //! A world that was rebuilt answers "absent" to everything. So its identity and the highest
-//! revision it ever showed are pinned, and a mass disappearance is held until a person looks.
+//! revision it ever showed are pinned, and a mass disappearance is held until an operator confirms
+//! it.
 
 use serde::{Deserialize, Serialize};
 use usher_kernel::{Timestamp, Trouble, Uid};
@@ -65,7 +66,7 @@ pub trait WorldRecords: Send + Sync + 'static {
     fn present<'a>(&'a self, world: &'a str) -> BoxFuture<'a, Result<u32, Trouble>>;
 }
 
-/// When too much vanished at once to be believed.
+/// When the mass-deletion guard trips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MassDeletionGuard {
     /// More than this many...

@@ -8,7 +8,7 @@ use super::offender::shortened;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{set} \"{word}\" is unknown")]
 pub struct UnknownWord {
-    /// The set that was asked.
+    /// The closed set.
     pub set: &'static str,
     /// The offending word, shortened.
     pub word: String,

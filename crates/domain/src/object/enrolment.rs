@@ -1,6 +1,6 @@
-//! What an agent brings along to enrol: token text, nonce and public key, as checked data.
+//! What an agent sends to enrol: token text, nonce and public key, as checked data.
 //!
-//! It stands with the shared objects because rendering writes the token, tokens verify it, and
+//! It is among the shared objects because rendering writes the token, tokens verify it, and
 //! peers remember nonce and key, and none of them imports another.
 //!
 //! **Invariants**
@@ -175,7 +175,6 @@ impl BadPublicKey {
 pub struct PublicKey([u8; 32]);
 
 impl PublicKey {
-    /// The bytes.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! Typed ids: each kind is its own type, so that none can stand in for another.
+//! Typed ids: each kind is its own type, so that none can be used for another.
 
 use std::fmt;
 use std::str::FromStr;
@@ -60,7 +60,7 @@ macro_rules! typed_ids {
 }
 
 typed_ids! {
-    /// A provisioned resource: one life of the broker.
+    /// A provisioned resource of the broker.
     ResourceId,
     /// The tenancy resource that backs a declaration.
     TenancyId,
@@ -82,7 +82,7 @@ typed_ids! {
     ProviderConfigId,
     /// One installation of Usher.
     InstallationId,
-    /// One life of a machine: what comes back under the name of one that is gone is another
+    /// One record of a machine: what reappears under the name of a machine that is gone is another
     /// machine.
     MachineRecordId,
     /// One row of the event log; the same in every delivery.

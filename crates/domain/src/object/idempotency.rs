@@ -1,7 +1,7 @@
 //! Idempotency keys: a request that is repeated is answered again and not done again.
 //!
 //! **Invariants**
-//! - A key belongs to one caller in one project; no caller meets another's.
+//! - A key belongs to one caller in one project; no caller sees another's.
 //! - The same key with another request is refused, never answered with the first one's answer.
 
 use std::str::FromStr;
@@ -64,16 +64,14 @@ impl FromStr for Key {
 
 checked_texts!(Key: Refusal);
 
-/// Whose key it is.
+/// The owner of the key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scope {
-    /// The caller.
     pub caller: String,
-    /// The project.
     pub project: ProjectId,
 }
 
-/// What was asked for, as a SHA-256.
+/// The request, as a SHA-256.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
@@ -97,7 +95,7 @@ impl Digest {
 /// A key that was used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Used {
-    /// What was asked for.
+    /// The digest of the request.
     pub digest: Digest,
     /// The id of what it made.
     pub answer: String,
@@ -105,7 +103,7 @@ pub struct Used {
     pub expires_at: Timestamp,
 }
 
-/// What to do with a request that brings a key.
+/// What to do with a request with a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It is new: do it, and remember.

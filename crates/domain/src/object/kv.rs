@@ -1,4 +1,4 @@
-//! Where a secret lies, never what it says: coordinates in a key-value store.
+//! The path of a secret, never its value: coordinates in a key-value store.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -19,7 +19,7 @@ pub struct KvCoordinates {
     path: String,
 }
 
-/// Coordinates that cannot be asked for.
+/// Coordinates that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadCoordinates {
     /// The mount is not one.
@@ -68,7 +68,6 @@ impl KvCoordinates {
         Ok(Self { mount: mount.to_owned(), path: path.to_owned() })
     }
 
-    /// The mount.
     pub fn mount(&self) -> &str {
         &self.mount
     }

@@ -1,4 +1,4 @@
-//! Manifests as data: what should stand in a world, with one spelling in bytes.
+//! Manifests as data: what should exist in a world, with one spelling in bytes.
 //!
 //! **Invariants**
 //! - A manifest always has an apiVersion, a kind and a name.
@@ -13,12 +13,12 @@ use serde_json::{Map, Value, json};
 use thiserror::Error;
 use usher_kernel::Uid;
 
-/// Where objects of a kind live.
+/// The scope of the objects of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Scope {
     /// In a namespace.
     Namespaced,
-    /// Beside all namespaces.
+    /// Cluster-scoped.
     Cluster,
 }
 
@@ -60,14 +60,12 @@ pub enum BadManifest {
     NameMissing,
 }
 
-/// The object another one belongs to: once it is gone, the other goes too.
+/// The object another one belongs to: once it is gone, the other is garbage collected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// Group and version.
     pub api_version: String,
-    /// The kind.
     pub kind: String,
-    /// The name.
     pub name: String,
     /// The uid of the incarnation that owns.
     pub uid: Uid,
@@ -105,17 +103,15 @@ impl Manifest {
         self.text("/apiVersion").unwrap_or_default()
     }
 
-    /// The kind.
     pub fn kind(&self) -> &str {
         self.text("/kind").unwrap_or_default()
     }
 
-    /// The name.
     pub fn name(&self) -> &str {
         self.text("/metadata/name").unwrap_or_default()
     }
 
-    /// The namespace, if it lives in one.
+    /// The namespace, if it is namespaced.
     pub fn namespace(&self) -> Option<&str> {
         self.text("/metadata/namespace")
     }
@@ -168,7 +164,7 @@ impl Manifest {
         self
     }
 
-    /// Writes `spec.<section>.<field>` beside what stands there.
+    /// Writes `spec.<section>.<field>` beside the existing fields.
     #[must_use]
     pub fn with_spec(mut self, section: &str, field: &str, value: Value) -> Self {
         put(&mut self.0, &["spec", section], field, value);
@@ -260,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_says_who_it_is() {
+    fn a_manifest_has_kind_name_and_namespace() {
         let manifest = Manifest::new("g/v1", "Thing", "one")
             .in_namespace("here")
             .labelled("b", "2")
@@ -319,7 +315,7 @@ mod tests {
 
     // Requirement: R-13
     #[test]
-    fn a_secret_shows_itself_only_when_asked_for() {
+    fn a_secret_is_shown_only_on_request() {
         let secret = SecretText::new("canary");
         assert_eq!(format!("{secret:?}"), "SecretText(redacted)");
         assert_eq!(secret.expose(), "canary");

@@ -1,4 +1,4 @@
-//! What every context may speak of: ids, names, labels, providers and manifests as data.
+//! What every context may use: ids, names, labels, providers and manifests as data.
 
 pub mod authority;
 pub mod closed;

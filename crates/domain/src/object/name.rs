@@ -17,15 +17,15 @@ macro_rules! suffix {
 pub const SUFFIX: &str = suffix!();
 /// The field manager of every apply.
 pub const FIELD_MANAGER: &str = "usher-broker";
-/// Label: which life an object belongs to.
+/// Label: the record an object belongs to.
 pub const LABEL_RESOURCE_ID: &str = concat!(suffix!(), "/resource-id");
 /// Label: which installation an object belongs to.
 pub const LABEL_INSTALLATION: &str = concat!(suffix!(), "/installation");
 /// Label: the object is in use.
 pub const LABEL_IN_USE: &str = concat!(suffix!(), "/in-use");
-/// Annotation: a person's note that lets an object go although it is in use.
+/// Annotation: a person's note that allows the deletion of an object in use.
 pub const ANNOTATION_BREAK_GLASS: &str = concat!(suffix!(), "/break-glass");
-/// Annotation of a namespace: whose Usages may protect what lives in it.
+/// Annotation of a namespace: the namespaces whose Usages may protect the objects in it.
 pub const ANNOTATION_USAGE_CONSENT: &str = concat!(suffix!(), "/usage-consent");
 /// Finalizer of Usages.
 pub const FINALIZER_USAGE: &str = concat!(suffix!(), "/usage");
@@ -68,7 +68,7 @@ pub fn provider_config_anchor(id: ProviderConfigId, generation: Generation) -> S
 }
 
 /// The name of the Secret of a ProviderConfig, and of the ExternalSecret that makes it. Two
-/// ProviderConfigs may use one credential and never one Secret: each goes with its own.
+/// ProviderConfigs may use one credential and never one Secret: each is deleted with its own.
 pub fn provider_config_secret(id: ProviderConfigId) -> String {
     format!("cloud-credentials-{id}")
 }
@@ -78,8 +78,8 @@ pub fn namespace(project: ProjectId) -> String {
     format!("{NAMESPACE_PREFIX}{project}")
 }
 
-/// The id of the bootstrap token of one generation: derived, so that it is known before anything
-/// is asked for and asking again means the same token.
+/// The id of the bootstrap token of one generation: derived, so that it is known before the first
+/// request and a repeated request means the same token.
 pub fn token(resource: ResourceId, generation: Generation) -> TokenId {
     let digest = Sha256::new()
         .chain_update(b"usher token id\0")

@@ -1,4 +1,4 @@
-//! Whether a place is still lived in: nothing is torn down under a life, or under its tombstone.
+//! Whether a place is still occupied: nothing is torn down under a record, or under its tombstone.
 
 use thiserror::Error;
 
@@ -7,14 +7,14 @@ use thiserror::Error;
 pub struct Occupancy {
     /// Rows that are not deleted.
     pub rows: u64,
-    /// Deleted lives whose names are still watched.
+    /// Deleted records whose names are still watched.
     pub tombstones: u64,
 }
 
 /// The place is still lived in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Occupied {
-    /// Rows live here.
+    /// Records exist here.
     #[error("{count} resources still exist here")]
     Rows {
         /// How many.
@@ -39,7 +39,7 @@ impl Occupied {
 }
 
 impl Occupancy {
-    /// Agrees to a termination only when nothing lives here.
+    /// Agrees to a termination only when no record exists here.
     pub const fn vacate(self) -> Result<(), Occupied> {
         if self.rows > 0 {
             return Err(Occupied::Rows { count: self.rows });

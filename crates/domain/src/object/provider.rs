@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::manifest::Scope;
 use super::offender::shortened;
 
-/// Who runs the infrastructure.
+/// A cloud provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Provider {
@@ -47,9 +47,8 @@ impl UnknownProvider {
 pub struct ConfigType {
     /// Group and version.
     pub api_version: &'static str,
-    /// The kind.
     pub kind: &'static str,
-    /// Whether it lives in a namespace.
+    /// Whether it is namespaced.
     pub scope: Scope,
 }
 

@@ -1,15 +1,15 @@
-//! Reasons: each variant stands beside its sentence, its severity and its page of the runbook.
+//! Reasons: each variant is declared with its sentence, its severity and its page of the runbook.
 
 use super::closed::closed_set;
 
 closed_set! {
     /// How much a reason asks of an operator.
     "severity" Severity {
-        /// Progress or rest: nothing is to be done.
+        /// In progress or idle: no action is needed.
         Info = "Info",
-        /// It goes on by itself once something outside changes; worth a look if it lasts.
+        /// It continues by itself once something outside changes; worth checking if it lasts.
         Warning = "Warning",
-        /// It does not go on before an operator acts.
+        /// It does not continue before an operator acts.
         Critical = "Critical",
     }
 }
@@ -23,7 +23,7 @@ pub struct Advice {
     pub remedy: &'static str,
 }
 
-/// The page of a reason in the runbook. Words in braces stand for facts of the object.
+/// The page of a reason in the runbook. Words in braces are replaced by facts of the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
     /// How much it asks of an operator.

@@ -1,7 +1,7 @@
 //! Texts that are checked once, when they are read, and keep their spelling.
 
-/// Gives `Name(String)` types with a `FromStr` the rest of a checked text: reading it back as a
-/// string, and checking it again wherever it is deserialised.
+/// Gives `Name(String)` types with a `FromStr` the other parts of a checked text: reading it back
+/// as a string, and checking it again wherever it is deserialised.
 macro_rules! checked_texts {
     ($($name:ident: $refusal:ident),+ $(,)?) => {$(
         impl $name {

@@ -1,7 +1,7 @@
-//! One Usage: what was declared, what became of it, and what it promised to repeat.
+//! One Usage: what was declared, what became of it, and the deletions to replay.
 //!
-//! The Usage is an object of the API server and its own ledger: the life writes the status and,
-//! by a verb of its own, finalizer and owner references; nothing else.
+//! The Usage is an object of the API server and its own ledger: the reconciler writes the status
+//! and, by a verb of its own, finalizer and owner references; nothing else.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,6 @@ pub struct Usage {
     pub deleting: bool,
     /// Whether our finalizer holds it.
     pub finalizer: bool,
-    /// Whom it belongs to.
     pub owners: Vec<OwnerReference>,
     /// What was declared, or why that cannot be used.
     pub spec: Result<Spec, Refusal>,
@@ -40,7 +39,6 @@ pub struct Usage {
 pub struct OwnerReference {
     /// The owner.
     pub uid: Uid,
-    /// Whether it is the controller.
     pub controller: bool,
     /// Whether it waits for the Usage when it is deleted in the foreground.
     pub blocks: bool,
@@ -51,7 +49,7 @@ pub struct OwnerReference {
 pub struct Spec {
     /// What is used.
     pub of: Reference,
-    /// Who uses it.
+    /// Its users.
     pub by: Option<Reference>,
     /// Why it is protected.
     pub reason: Option<String>,
@@ -61,14 +59,14 @@ pub struct Spec {
     pub replay: bool,
 }
 
-/// What became of a Usage: the part its life writes.
+/// What became of a Usage: the part that the reconciler writes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
     /// Where it is.
     pub phase: Phase,
     /// What is used, as resolved.
     pub of: Option<Resolved>,
-    /// Who uses it, as resolved.
+    /// Its users, as resolved.
     pub by: Option<Resolved>,
     /// The used objects whose deletion was seen to be refused while marked.
     pub proven: BTreeSet<Uid>,
@@ -115,7 +113,7 @@ impl Usage {
         self.status.of.as_ref().map_or(&[], |it| &it.found)
     }
 
-    /// Who uses it, as far as it is resolved.
+    /// Its users, as far as resolved.
     pub fn users(&self) -> &[ObjectKey] {
         self.status.by.as_ref().map_or(&[], |it| &it.found)
     }
@@ -140,7 +138,7 @@ impl Usage {
         self.owners.iter().find(|it| it.controller).map(|it| &it.uid)
     }
 
-    /// The other namespace whose objects it speaks of, and which has to consent.
+    /// The other namespace whose objects it names, and which has to consent.
     pub fn foreign_namespace(&self) -> Option<&str> {
         let of = &self.spec.as_ref().ok()?.of;
         let elsewhere = self.key.kind == UsageKind::Usage && of.namespace != self.key.namespace;

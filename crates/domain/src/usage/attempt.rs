@@ -6,14 +6,14 @@ use usher_kernel::{Timestamp, Uid};
 use super::reference::ObjectKey;
 use crate::object::closed::closed_set;
 
-/// Who the garbage collector is, where it has a service account of its own.
+/// The user name of the garbage collector, where it has a service account of its own.
 pub const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
-/// Who the garbage collector is where controllers run without service accounts of their own. Every
-/// other controller asks by this name, too: what it asks for is held to its owners as well.
+/// The user name of the garbage collector where controllers have no service accounts of their own.
+/// Every other controller uses this name, too: its requests are checked against the owners as well.
 pub const ACCOUNTLESS_COLLECTOR: &str = "system:kube-controller-manager";
-/// Every name by which the garbage collector asks.
+/// Every user name of the garbage collector.
 const COLLECTORS: [&str; 2] = [COLLECTOR, ACCOUNTLESS_COLLECTOR];
-/// Who takes the content out of a namespace that was deleted.
+/// The user name of the controller that deletes the content of a deleted namespace.
 pub const NAMESPACE_CONTROLLER: &str = "system:serviceaccount:kube-system:namespace-controller";
 /// How much of a requester's name is kept.
 pub const REQUESTER_MAX: usize = 256;
@@ -21,42 +21,39 @@ pub const REQUESTER_MAX: usize = 256;
 /// One denied deletion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// The object.
     pub object: ObjectKey,
-    /// The only object whose deletion was asked for.
+    /// The only object whose deletion was requested.
     pub uid: Uid,
     /// What was to happen to what it owns.
     pub propagation: Propagation,
-    /// Who asked.
     pub requester: String,
-    /// On whose account.
+    /// The origin of the request.
     pub origin: Origin,
     /// When.
     pub at: Timestamp,
-    /// When it is not wanted any more.
+    /// When it expires.
     pub expires_at: Timestamp,
-    /// How far it has come.
     pub progress: Progress,
 }
 
 closed_set! {
     /// What happens to what a deleted object owns.
     "propagation policy" Propagation {
-        /// It goes after its owner.
+        /// It is deleted after its owner.
         Background = "Background",
-        /// It goes before its owner.
+        /// It is deleted before its owner.
         Foreground = "Foreground",
         /// It stays.
         Orphan = "Orphan",
     }
 }
 
-/// On whose account a deletion was asked for.
+/// The origin of a deletion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Origin {
-    /// A user asked for it.
+    /// A user requested it.
     Asked,
-    /// The collector found no owner; it is not wanted once its owners have changed.
+    /// The collector found no owner; it is void once its owners have changed.
     Collected {
         /// The uids of its owners then, sorted.
         owners: Vec<Uid>,
@@ -64,7 +61,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Judges who asks. The namespace controller counts as a user.
+    /// Classifies the requester. The namespace controller counts as a user.
     pub fn judge(requester: &str, owners: &[Uid]) -> Self {
         if COLLECTORS.contains(&requester) {
             let mut owners = owners.to_vec();
@@ -76,16 +73,16 @@ impl Origin {
     }
 }
 
-/// How far a recorded deletion has come.
+/// The progress of a recorded deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Progress {
     /// It waits for the end of the use.
     Recorded,
     /// It is being replayed.
     Begun,
-    /// Its requester does not want it any more.
+    /// Its requester withdrew it.
     Withdrawn {
-        /// Since when: what was asked before does not count.
+        /// Since when: earlier requests do not count.
         at: Timestamp,
     },
 }
@@ -101,7 +98,7 @@ closed_set! {
         Withdrawn = "Withdrawn",
         /// Its time ran out.
         Expired = "Expired",
-        /// The collector asked, and the owners have changed since.
+        /// The collector requested it, and the owners have changed since.
         OwnersChanged = "OwnersChanged",
         /// The Usage that ended the protection replays nothing.
         NotReplayed = "NotReplayed",
@@ -109,9 +106,9 @@ closed_set! {
 }
 
 impl Attempt {
-    /// What these two, of one object, come to: the newer one's wish, and a person's before the
-    /// collector's. What was withdrawn is not brought back by what was asked before, and what has
-    /// begun stays as it is.
+    /// The merge of two attempts on one object: the newer one's options, and a person's before the
+    /// collector's. A withdrawn deletion is not restored by an earlier request, and a replay in
+    /// progress stays as it is.
     #[must_use]
     pub fn merged(&self, newer: &Self) -> Self {
         match self.progress {
@@ -129,7 +126,7 @@ impl Attempt {
     }
 
     /// Whether a newer attempt says something else, or comes when half of the time has run out.
-    /// A requester that asks again and again does not make us write each time.
+    /// A requester that repeats its request does not make us write each time.
     fn is_refreshed_by(&self, newer: &Self) -> bool {
         let whole = self.expires_at.since(self.at);
         let asked = newer.origin == Origin::Asked || self.origin != Origin::Asked;
@@ -184,7 +181,7 @@ mod tests {
 
     // Requirement: G-8
     #[test]
-    fn what_was_withdrawn_is_not_brought_back_by_what_was_asked_before() {
+    fn a_withdrawn_deletion_is_not_restored_by_an_earlier_request() {
         let withdrawn = Attempt { progress: Progress::Withdrawn { at: NOW }, ..attempt("a") };
         assert_eq!(withdrawn.merged(&attempt("a")), withdrawn);
         let later = Attempt { at: NOW.after(Duration::from_secs(1)), ..attempt("a") };

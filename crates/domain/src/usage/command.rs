@@ -1,4 +1,4 @@
-//! What can be asked of a Usage: to remember a denied deletion, and to forget it.
+//! Commands to a Usage: to remember a denied deletion, and to forget it.
 //!
 //! Each answers with the Usage as it shall be, written if the version still holds.
 
@@ -12,8 +12,8 @@ use crate::object::offender::shortened;
 /// How many denied deletions one Usage remembers.
 pub const ATTEMPTS_MAX: usize = 64;
 
-/// Remembers a denied deletion; asking again changes nothing. Where there is no room, the one that
-/// runs out first is forgotten, unless its replay has begun.
+/// Remembers a denied deletion; a repeated request changes nothing. Where there is no room, the one
+/// that runs out first is forgotten, unless its replay has begun.
 pub fn record(usage: &Usage, attempt: &Attempt) -> Usage {
     let mut next = usage.clone();
     let attempts = &mut next.status.attempts;
@@ -33,10 +33,10 @@ pub fn record(usage: &Usage, attempt: &Attempt) -> Usage {
 }
 
 /// Forgets a denied deletion at the request of its requester: with every Usage of the object
-/// that remembers it or may be told of it later. Answers with those that change; the command is
+/// that remembers it or may receive it later. Answers with those that change; the command is
 /// done when all of them are written.
 ///
-/// What was asked before does not bring it back, whichever way it is on.
+/// An earlier request that is still in flight does not restore it.
 pub fn withdraw(usages: &[Usage], uid: &Uid, now: Timestamp) -> Result<Vec<Usage>, Refusal> {
     let known: Vec<&Attempt> = usages.iter().filter_map(|it| it.attempt(uid)).collect();
     if known.iter().any(|it| it.progress == Progress::Begun) {
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_no_room_the_one_that_runs_out_first_is_forgotten() {
+    fn without_room_the_attempt_that_expires_first_is_dropped() {
         let lasting = |i: usize| {
             let lifetime = Duration::from_mins(100 + (i as u64 * 7) % 64);
             Attempt { expires_at: NOW.after(lifetime), ..attempt(&format!("a{i}")) }
@@ -102,10 +102,10 @@ mod tests {
         let all = [remembering, holding, elsewhere];
         let withdrawn = withdraw(&all, &uid, NOW).unwrap();
         let expected = Attempt { progress: Progress::Withdrawn { at: NOW }, ..attempt("a") };
-        assert_eq!(withdrawn.len(), 2, "who neither knows nor holds is left alone");
+        assert_eq!(withdrawn.len(), 2, "a Usage that neither remembers nor holds is not changed");
         for it in &withdrawn {
             assert_eq!(it.status.attempts, std::slice::from_ref(&expected));
-            assert_eq!(record(it, &attempt("a")), *it, "what was asked before stays forgotten");
+            assert_eq!(record(it, &attempt("a")), *it, "an earlier request stays forgotten");
         }
     }
 

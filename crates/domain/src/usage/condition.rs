@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_waited_for_and_what_is_unknown_is_said() {
+    fn waiting_and_unknown_are_shown_in_the_conditions() {
         let protected = said(Phase::Protected, Reason::InUse);
         assert_eq!(protected, ["Ready=True", "Resolved=True", "Protected=True", "Waiting=False"]);
         let leaving = said(Phase::Protected, Reason::UserTerminating);

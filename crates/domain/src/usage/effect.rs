@@ -35,7 +35,7 @@ pub enum Effect {
     Unmark {
         /// The object.
         object: ObjectKey,
-        /// The only object whose mark may be taken off.
+        /// The only object whose mark may be removed.
         uid: Uid,
         /// The only mark that may be taken off.
         mark: String,
@@ -49,7 +49,7 @@ pub enum Effect {
         /// The deletion.
         attempt: Attempt,
     },
-    /// Ask the object with this uid to go, as it was asked before.
+    /// Delete the object with this uid, with the options of the denied request.
     Replay {
         /// The object.
         object: ObjectKey,
@@ -60,7 +60,7 @@ pub enum Effect {
         /// The only revision that may be deleted, where its owners matter.
         revision: Option<String>,
     },
-    /// Ask the Usage itself to go.
+    /// Delete the Usage itself.
     Retire,
     /// Take our finalizer off the Usage.
     RemoveFinalizer,

@@ -10,7 +10,7 @@ use crate::object::closed::closed_set;
 closed_set! {
     /// The stable discriminators of the events.
     "usage event type" EventType {
-        /// Everything the Usage speaks of is protected.
+        /// Everything the Usage names is protected.
         Protected = "usage.Protected",
         /// Something that was protected is not any more.
         Exposed = "usage.Exposed",
@@ -24,7 +24,7 @@ closed_set! {
 /// One event about one Usage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
-    /// Everything it speaks of is protected, and the server was seen to refuse.
+    /// Everything it names is protected, and the server was seen to refuse.
     Protected,
     /// Something that was protected is not any more.
     Exposed,

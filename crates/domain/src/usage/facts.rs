@@ -13,7 +13,7 @@ use crate::object::closed::closed_set;
 pub struct RowFacts {
     /// Where it is.
     pub phase: Phase,
-    /// Whether its deletion was asked for.
+    /// Whether its deletion was requested.
     pub intent: Intent,
     /// Whether our finalizer holds it.
     pub finalizer: Finalizer,
@@ -32,18 +32,18 @@ pub struct Facts {
     pub resolution: Resolution,
     /// What is used.
     pub of: Of,
-    /// Who uses it.
+    /// The users.
     pub by: By,
-    /// Whether what is held and was asked to go makes its owners wait.
+    /// Whether a held object whose deletion was requested makes its owners wait.
     pub blocking: Blocking,
     /// Marks on what is not to be held (any more).
     pub excess: Excess,
 }
 
 closed_set! {
-    /// Whether deletion of the Usage was asked for.
+    /// Whether deletion of the Usage was requested.
     "usage intent" Intent {
-        /// It is wanted.
+        /// It is to exist.
         None = "None",
         /// It has a deletion timestamp.
         Requested = "Requested",
@@ -65,13 +65,13 @@ closed_set! {
     "resolve" Resolve {
         /// Once: the use ends with the uid of its user.
         Once = "Once",
-        /// At every look: a new object under the same reference takes the place of the old one.
+        /// At every snapshot: a new object under the same reference takes the place of the old one.
         Always = "Always",
     }
 }
 
 closed_set! {
-    /// Whether an owner of the Usage waits for it before it goes.
+    /// Whether an owner of the Usage waits for it before its own deletion ends.
     "usage owners" Owners {
         /// None does.
         Free = "Free",
@@ -97,15 +97,15 @@ closed_set! {
 closed_set! {
     /// What is used; of several objects the one that needs something first.
     "of" Of {
-        /// Nothing is meant yet.
+        /// Nothing is resolved yet.
         Unresolved = "Unresolved",
         /// It is not there.
         Absent = "Absent",
         /// Its kind was removed from the world.
         KindRemoved = "KindRemoved",
-        /// It stands, and its uid is not on record yet.
+        /// It exists, and its uid is not on record yet.
         Unrecorded = "Unrecorded",
-        /// It stands and carries no mark that counts.
+        /// It exists and carries no mark that counts.
         Unmarked = "Unmarked",
         /// Its deletion was refused, and its mark has outlived the Usage that wrote it.
         Outlived = "Outlived",
@@ -123,13 +123,13 @@ closed_set! {
 }
 
 closed_set! {
-    /// Who uses it; of several users the one that is most alive.
+    /// The user; of several users the one furthest from being gone.
     "by" By {
         /// None: it is protected for a reason.
         None = "None",
         /// The user was never seen.
         Missing = "Missing",
-        /// The user lives.
+        /// The user exists.
         Present = "Present",
         /// The user is being deleted, and still there.
         Leaving = "Leaving",
@@ -143,7 +143,7 @@ closed_set! {
 }
 
 closed_set! {
-    /// Whether what is held and was asked to go makes its owners wait.
+    /// Whether a held object whose deletion was requested makes its owners wait.
     "blocking" Blocking {
         /// It does not.
         None = "None",
@@ -157,7 +157,7 @@ closed_set! {
     "excess" Excess {
         /// None.
         None = "None",
-        /// One stands and no other Usage holds its object.
+        /// One exists and no other Usage holds its object.
         Marked = "Marked",
         /// Unknown.
         Unknown = "Unknown",

@@ -1,5 +1,5 @@
-//! What the tests of this context start from: a plain Usage, its objects, a look at a world in
-//! which all is well.
+//! What the tests of this context start from: a plain Usage, its objects, a snapshot of a healthy
+//! world.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -52,7 +52,7 @@ pub(super) fn usage_key(name: &str) -> UsageKey {
     UsageKey { kind: UsageKind::Usage, namespace: "ns".to_owned(), name: name.to_owned() }
 }
 
-/// `app` uses `db`: resolved, marked, proven, and bent as said.
+/// `app` uses `db`: resolved, marked, proven, and changed as given.
 pub(super) fn usage(bend: impl FnOnce(&mut Usage)) -> Usage {
     let found = |name: &str| Some(Resolved { from: reference(name), found: vec![key(name)] });
     let mut usage = Usage {
@@ -87,7 +87,7 @@ pub(super) fn row(role: Role, name: &str, standing: NameState, uid: Option<&str>
     Row { name, incarnation: 1, state: standing, uid: uid.map(Uid::new), evidence }
 }
 
-/// The rows of that Usage: its mark stands, its user lives.
+/// The rows of that Usage: its mark and its user exist.
 pub(super) fn rows() -> Vec<Row> {
     vec![
         row(Role::Mark, "db", NameState::Seen, Some("db-1")),
@@ -110,7 +110,7 @@ pub(super) fn object(uid: &str, mark: Option<&str>) -> Found {
     })
 }
 
-/// A look at a world in which both stand and the mark is ours.
+/// A snapshot of a world in which both exist and the mark is ours.
 pub(super) fn snapshot() -> Snapshot {
     let objects =
         [(key("db"), Ok(object("db-1", Some("u-1")))), (key("app"), Ok(object("app-1", None)))];

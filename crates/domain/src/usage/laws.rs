@@ -1,4 +1,4 @@
-//! What holds of any look at any Usage, whatever the rules say.
+//! What holds of any snapshot of any Usage, whatever the rules say.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ use crate::object::authority::Authority;
 
 const NAMES: [&str; 4] = ["db", "old", "app", "b"];
 
-/// Few uids, so that they meet often.
+/// Few uids, so that they collide often.
 fn any_uid() -> impl Strategy<Value = Uid> {
     select(vec!["x", "y", "u-1", "o-1"]).prop_map(Uid::new)
 }
@@ -165,7 +165,7 @@ fn decide(record: &Record<Usage>, snapshot: &Snapshot) -> Decision<UsageReconcil
     assert_eq!(
         seen,
         fold(&record.state, &record.name_ledger, snapshot),
-        "the same look, the same facts"
+        "the same snapshot, the same facts"
     );
     UsageReconciler::default().decide(record, &seen, NOW)
 }
@@ -225,7 +225,7 @@ proptest! {
 
     // Requirement: G-6
     #[test]
-    fn a_mark_comes_off_only_where_no_usage_is_known_to_hold(
+    fn a_mark_is_removed_only_where_no_usage_is_known_to_hold(
         record in any_record(),
         snapshot in any_snapshot(),
     ) {
@@ -239,7 +239,7 @@ proptest! {
 
     // Requirement: G-8, G-23
     #[test]
-    fn a_deletion_is_replayed_as_it_was_wanted_and_not_otherwise(
+    fn a_deletion_is_replayed_with_its_options_and_no_others(
         record in any_record(),
         snapshot in any_snapshot(),
     ) {
@@ -263,7 +263,7 @@ proptest! {
 
     // Requirement: G-3
     #[test]
-    fn what_is_used_is_held_while_a_user_lives_or_is_unknown(
+    fn a_used_object_is_held_while_a_user_exists_or_is_unknown(
         record in any_record(),
         snapshot in any_snapshot(),
     ) {
@@ -276,7 +276,7 @@ proptest! {
                 let row = record.name_ledger.latest(&Role::User.name(user));
                 let recorded = row.filter(|it| it.state == NameState::Seen);
                 if let (Some(found), Some(row)) = (standing(&snapshot, user), recorded) {
-                    prop_assert_ne!(Some(&found.uid), row.uid.as_ref(), "{} lives", user);
+                    prop_assert_ne!(Some(&found.uid), row.uid.as_ref(), "{} exists", user);
                 }
             }
         }
@@ -284,7 +284,7 @@ proptest! {
 
     // Requirement: G-2
     #[test]
-    fn the_usage_goes_when_it_holds_nothing_and_owes_nothing(
+    fn the_usage_is_deleted_when_it_holds_and_owes_nothing(
         record in any_record(),
         snapshot in any_snapshot(),
     ) {
@@ -309,15 +309,15 @@ proptest! {
     }
 
     #[test]
-    fn a_world_that_stands_still_is_on_record_after_two_looks(
+    fn an_unchanging_world_is_recorded_after_two_snapshots(
         record in any_record(),
         snapshot in any_snapshot(),
     ) {
-        let looked = |name_ledger: NameLedger| {
+        let observed = |name_ledger: NameLedger| {
             let seen = fold(&record.state, &name_ledger, &snapshot);
             name_ledger.with(&name_ledger.absorb(&seen.sightings))
         };
-        let after = looked(looked(record.name_ledger.clone()));
-        prop_assert_eq!(looked(after.clone()), after);
+        let after = observed(observed(record.name_ledger.clone()));
+        prop_assert_eq!(observed(after.clone()), after);
     }
 }

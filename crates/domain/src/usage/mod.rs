@@ -1,15 +1,17 @@
-//! Usages: nothing that is in use can be deleted, and what was asked to go goes when the use ends.
+//! Usages: nothing that is in use can be deleted, and a denied deletion is replayed when the use
+//! ends.
 //!
-//! A Usage says that an object is used, by another one or for a reason. Its life marks the used
-//! object, so that admission is asked before it is deleted; holds it until the user is gone by uid;
-//! lets it go, repeats the deletion that was denied meanwhile, and then goes itself.
+//! A Usage says that an object is used, by another one or for a reason. Its reconciler marks the
+//! used object, so that admission is called before it is deleted; holds it until the user is gone
+//! by uid; releases it, replays the deletion that was denied meanwhile, and then finishes the
+//! Usage.
 //!
 //! Read in this order: [`mod@reference`] and [`aggregate`] (the row), [`facts`] (what may be
-//! branched on), [`reconcile`] (what happens next and why), [`selector`] (who is meant),
+//! branched on), [`reconcile`] (what happens next and why), [`selector`] (which objects are meant),
 //! [`attempt`] (what was denied), [`snapshot`] and [`observe`] (how answers become facts),
-//! [`reconciler`] (the kernel's view of all that), [`accept`] and [`command`] (what a person can ask for),
-//! [`graph`] (who holds whom), [`admit`] (what the API server may do), [`stray`] (marks that no
-//! Usage accounts for).
+//! [`reconciler`] (the kernel's view of all that), [`accept`] and [`command`] (what a person can
+//! request), [`graph`] (the holders of each object), [`admit`] (what the API server may do),
+//! [`stray`] (marks that no Usage accounts for).
 
 pub mod accept;
 pub mod admit;

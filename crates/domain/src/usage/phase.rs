@@ -5,21 +5,21 @@ use crate::object::closed::closed_set;
 closed_set! {
     /// Where a Usage is.
     "usage phase" Phase {
-        /// Declared; not everything it speaks of is protected.
+        /// Declared; not everything it names is protected.
         Pending = "Pending",
-        /// Everything it speaks of is protected, and the API server was seen to refuse.
+        /// Everything it names is protected, and the API server was seen to refuse.
         Protected = "Protected",
-        /// Its user is gone and may come back under the same name; nothing is protected.
+        /// Its user is gone and may reappear under the same name; nothing is protected.
         Idle = "Idle",
-        /// The use is over; what it held is let go. Sticky.
+        /// The use is over; what it held is released. Sticky.
         Releasing = "Releasing",
-        /// Nothing is held any more; the Usage itself goes.
+        /// Nothing is held any more; the Usage itself is deleted.
         Released = "Released",
     }
 }
 
 impl Phase {
-    /// Whether a Usage in this phase holds what it speaks of.
+    /// Whether a Usage in this phase holds the objects it names.
     pub const fn holds(self) -> bool {
         match self {
             Self::Pending | Self::Protected => true,

@@ -18,13 +18,13 @@ reasons! {
             => "nothing has the name that the Usage refers to, so nothing is protected",
             "create the object or correct the reference; it is found by itself";
         TargetTerminating: Warning "the used object is being deleted already"
-            => "its deletion was accepted before it was protected; that cannot be taken back",
+            => "its deletion was accepted before it was protected; that cannot be undone",
             "wait: a new object under the same name is protected again";
         RecordingTarget: Info "the uid of the used object is recorded before it is marked";
         Marking: Info "the used object is being marked as in use";
         Probing: Warning "it is not known yet whether the deletion of the used object is refused"
             => "the dry-run deletion that proves the protection was not answered",
-            "if it lasts, look whether the webhook can be reached by the API server";
+            "if it lasts, check whether the webhook can be reached by the API server";
         DeletionNotRefused: Critical "the used object is marked and its deletion would be allowed"
             => "the webhook is not called for this kind, or its configuration is gone",
             "install the webhook configuration again; until then nothing protects the object";
@@ -55,16 +55,16 @@ reasons! {
         RemovingFinalizer: Info "its finalizer is being removed";
         Unreachable: Warning "an object that decides cannot be read"
             => "the API server or the other Usages of the object could not be read",
-            "bring the API server back; it goes on by itself";
+            "restore the API server; it continues by itself";
         Forbidden: Critical "an object that decides may not be read"
             => "rights on the kind are missing",
-            "grant get, list, watch, patch and delete on the kind; it goes on by itself";
+            "grant get, list, watch, patch and delete on the kind; it continues by itself";
         ClusterReplaced: Critical "the cluster is not the one that was pinned"
             => "it was rebuilt or restored from an older state: absence proves nothing",
-            "bring the pinned cluster back, or delete the Usage with its finalizer";
+            "restore the pinned cluster, or delete the Usage with its finalizer";
         MassDeletionGuardTripped: Critical "too many objects vanished at once"
-            => "more objects vanished than the mass-deletion guard allows; none is believed gone",
-            "look at the cluster; if they are gone, reset the guard";
+            => "more objects vanished than the mass-deletion guard allows; none counts as gone",
+            "inspect the cluster; if they are gone, reset the guard";
     }
 }
 

@@ -1,14 +1,14 @@
 //! What happens next to a Usage, and why.
 //!
-//! One pure, total function from facts to a verdict. The transition table beside this crate says
-//! the same by hand, cell by cell.
+//! One pure, total function from facts to a verdict. The transition table beside this crate repeats
+//! it, cell by cell.
 //!
 //! **Invariants**
-//! - The finalizer comes before anything else and goes after everything else.
+//! - The finalizer is added before anything else and removed after everything else.
 //! - What is used is held until its user is gone, whatever else is being deleted.
-//! - That the use is over is committed before anything is let go, so that of several Usages of one
-//!   object the last one sees that it is the last.
-//! - Nothing is let go on an answer that is missing.
+//! - That the use is over is committed before anything is released, so that of several Usages of
+//!   one object the last one sees that it is the last.
+//! - Nothing is released on an answer that is missing.
 
 use usher_kernel::{Requeue, Visibility};
 
@@ -38,9 +38,9 @@ pub fn rules(row: RowFacts, seen: Facts, attempt: Attempt) -> Verdict {
 
 /// Whether the use is over, and what follows.
 ///
-/// A removed kind is as good as gone for a Usage that was asked to go: its objects went with it and
-/// no object with their uids can come back. For one that was not, it is a reason to wait. A Usage
-/// being deleted that our finalizer does not hold may vanish at any time and can hold nothing.
+/// A removed kind counts as gone for a Usage being deleted: its objects are gone with it and no
+/// object with their uids can reappear. For one that was not, it is a reason to wait. A Usage being
+/// deleted that our finalizer does not hold may vanish at any time and can hold nothing.
 fn end_of_use(row: RowFacts, by: By) -> Option<(Phase, Reason)> {
     let asked = row.intent == Intent::Requested;
     if asked && row.finalizer == Finalizer::Off {
@@ -57,7 +57,7 @@ fn end_of_use(row: RowFacts, by: By) -> Option<(Phase, Reason)> {
     }
 }
 
-/// finalizer → resolve → tell → mark → let owners go → let go of what is not meant any more.
+/// finalizer → resolve → emit → mark → release owners → release what is not meant any more.
 fn hold(row: RowFacts, seen: Facts, attempt: Attempt) -> Verdict {
     let wanted = row.intent == Intent::None;
     if wanted && row.finalizer == Finalizer::Off {
@@ -103,7 +103,7 @@ fn hold(row: RowFacts, seen: Facts, attempt: Attempt) -> Verdict {
 }
 
 /// Whether all that is used is protected; nothing if that is unknown, or if only the mark has to be
-/// written anew: its writer leaves it to the Usages that still hold.
+/// written anew: its writer keeps it for the Usages that still hold.
 const fn is_protected(of: Of) -> Option<bool> {
     match of {
         Of::Proven => Some(true),
@@ -135,14 +135,14 @@ fn lack(seen: Facts) -> Reason {
     }
 }
 
-/// A deleted Usage that waits for its user lets its owners go first: one of them may be
+/// A deleted Usage that waits for its user releases its owners first: one of them may be
 /// what its user waits for.
 fn yielding(row: RowFacts) -> Option<Verdict> {
     let waits = row.intent == Intent::Requested && row.owners == Owners::Waiting;
     waits.then(|| Verdict::act(EffectKind::Yield, row.phase, Reason::UnblockingUsageOwners))
 }
 
-/// Lets go of what is not to be held: its mark first, then its recorded deletion.
+/// Releases what is not to be held: its mark first, then its recorded deletion.
 fn clear(row: RowFacts, seen: Facts, attempt: Attempt) -> Option<Verdict> {
     if seen.excess == Excess::Marked {
         return Some(Verdict::act(EffectKind::Unmark, row.phase, Reason::Unmarking));
@@ -150,9 +150,9 @@ fn clear(row: RowFacts, seen: Facts, attempt: Attempt) -> Option<Verdict> {
     match attempt {
         Attempt::None | Attempt::Unknown => None,
         Attempt::Settled => {
-            let told = EventKind::AttemptSettled;
-            let told = Verdict::emit(told, row.phase, Reason::DeletionAttemptSettled);
-            Some(told.change_record(RecordChange::Settle))
+            let reported = EventKind::AttemptSettled;
+            let reported = Verdict::emit(reported, row.phase, Reason::DeletionAttemptSettled);
+            Some(reported.change_record(RecordChange::Settle))
         }
         Attempt::HandOver => {
             Some(Verdict::act(EffectKind::HandOver, row.phase, Reason::HandingOverDeletion))
@@ -245,8 +245,8 @@ fn release(row: RowFacts, seen: Facts, attempt: Attempt) -> Verdict {
     })
 }
 
-/// Nothing is held any more: the Usage itself goes, unless a deletion was denied on its account in
-/// the meantime.
+/// Nothing is held any more: the Usage itself is deleted, unless a deletion was denied on its
+/// account in the meantime.
 fn go(row: RowFacts, seen: Facts, attempt: Attempt) -> Verdict {
     if seen.excess != Excess::None || attempt != Attempt::None {
         return Verdict::wait(Phase::Releasing, Requeue::Now, Reason::DeletionAttemptRecorded);
@@ -264,7 +264,7 @@ fn go(row: RowFacts, seen: Facts, attempt: Attempt) -> Verdict {
     }
 }
 
-/// Something is recorded, and looked at again.
+/// A record change, then a requeue.
 fn change(change: RecordChange, phase: Phase, reason: Reason) -> Verdict {
     Verdict::wait(phase, Requeue::Now, reason).change_record(change)
 }

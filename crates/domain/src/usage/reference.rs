@@ -1,7 +1,7 @@
 //! How a Usage names things: objects by group, kind, namespace and name, or by a selector.
 //!
-//! The version of an apiVersion never tells two objects apart, so it is kept in references (for
-//! the reader that has to ask) and left out of keys.
+//! The version of an apiVersion never distinguishes two objects, so it is kept in references (for
+//! the client that reads the object) and left out of keys.
 
 use std::fmt;
 
@@ -11,16 +11,14 @@ use usher_kernel::{Generation, Name};
 use crate::object::closed::closed_set;
 use crate::object::label::LabelKey;
 
-/// One object, whichever uid stands under its name.
+/// One object, whatever its uid.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ObjectKey {
     /// The group; empty for the core.
     pub group: String,
-    /// The kind.
     pub kind: String,
-    /// The namespace; empty beside all namespaces.
+    /// The namespace; empty for cluster-scoped objects.
     pub namespace: String,
-    /// The name.
     pub name: String,
 }
 
@@ -56,19 +54,18 @@ closed_set! {
     "usage kind" UsageKind {
         /// In a namespace.
         Usage = "Usage",
-        /// Beside all namespaces.
+        /// Cluster-scoped.
         ClusterUsage = "ClusterUsage",
     }
 }
 
-/// One Usage, whichever uid stands under its name.
+/// One Usage, whatever its uid.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct UsageKey {
     /// Which of the two kinds.
     pub kind: UsageKind,
     /// The namespace; empty for a ClusterUsage.
     pub namespace: String,
-    /// The name.
     pub name: String,
 }
 
@@ -89,9 +86,8 @@ pub struct Reference {
     pub group: String,
     /// The version to ask for.
     pub version: String,
-    /// The kind.
     pub kind: String,
-    /// The namespace to look in; empty beside all namespaces.
+    /// The namespace to search; empty for cluster-scoped objects.
     pub namespace: String,
     /// Which object, or objects, of that kind.
     pub pick: Pick,
@@ -157,14 +153,14 @@ closed_set! {
 pub struct Requirement {
     /// The label.
     pub key: LabelKey,
-    /// What is asked of it.
+    /// Its requirements.
     pub operator: Operator,
     /// The values it is compared with.
     pub values: Vec<String>,
 }
 
 closed_set! {
-    /// What is asked of a label.
+    /// A requirement on a label.
     "operator" Operator {
         /// It has one of the values.
         In = "In",
@@ -223,7 +219,7 @@ mod tests {
     use crate::usage::fixture::key;
 
     #[test]
-    fn a_row_is_read_back_and_roles_are_told_apart() {
+    fn a_row_is_read_back_and_roles_are_distinguished() {
         let namespace =
             ObjectKey { group: String::new(), kind: "Namespace".to_owned(), ..key("x") };
         for it in [key("db"), namespace] {

@@ -1,7 +1,7 @@
 //! What becomes of a deletion that was denied while its object was in use.
 //!
-//! Asked for each recorded deletion whose object the Usage does not hold (any more). One pure,
-//! total function from facts to an answer; `tables/replay.table` says the same by hand, cell by
+//! Decided for each recorded deletion whose object the Usage does not hold (any more). One pure,
+//! total function from facts to an answer; `tables/replay.table` repeats it, cell by
 //! cell.
 //!
 //! **Invariants**
@@ -16,7 +16,7 @@ use super::reference::UsageKey;
 use crate::object::closed::closed_set;
 
 closed_set! {
-    /// How far a recorded deletion has come.
+    /// The progress of a recorded deletion.
     "replay progress" Progress {
         /// It waits for the end of the use.
         Recorded = "Recorded",
@@ -32,7 +32,7 @@ closed_set! {
     "replay object" Object {
         /// It exists under the same uid and is not being deleted.
         Present = "Present",
-        /// It exists, the garbage collector asked, and the owners have changed since.
+        /// It exists, the garbage collector requested it, and the owners have changed since.
         OwnersChanged = "OwnersChanged",
         /// It is gone, is being deleted, or another object has its name.
         Gone = "Gone",
@@ -42,7 +42,7 @@ closed_set! {
 }
 
 closed_set! {
-    /// Whether the recorded deletion is still wanted by its age.
+    /// Whether the recorded deletion is still valid by its age.
     "replay age" Age {
         /// It is.
         Current = "Current",
@@ -78,11 +78,9 @@ closed_set! {
 /// What is known of one recorded deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// How far it has come.
     pub progress: Progress,
-    /// Its object.
     pub object: Object,
-    /// Whether it is still wanted by its age.
+    /// Whether it is still valid by its age.
     pub age: Age,
     /// The other Usages that hold the object.
     pub holders: Holders,

@@ -1,4 +1,4 @@
-//! Who is meant: references against the objects that there are.
+//! Resolution: references against the existing objects.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,9 @@ pub const FOUND_MAX: usize = 64;
 /// An object that a selector may match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its name.
     pub name: String,
     /// When it was created.
     pub created_at: Timestamp,
-    /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// The uid of its controller.
     pub controller: Option<Uid>,
@@ -32,11 +30,11 @@ pub struct Candidate {
 pub struct Meant {
     /// What is used.
     pub of: Resolved,
-    /// Who uses it.
+    /// The users.
     pub by: Option<Resolved>,
 }
 
-/// The objects that a selector may match, where one is asked for.
+/// The objects that a selector may match, where there is one.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidates<'a> {
     /// For `of`.
@@ -49,7 +47,7 @@ pub struct Candidates<'a> {
 ///
 /// *Guarantees*: equal input, equal answer, whatever the order of the candidates. What was resolved
 /// once stays with `Once`; a first match that still matches stays with `Always`; users that match
-/// nothing any more stay on record, so that it is known who is gone.
+/// nothing any more stay on record, so that it is known which of them are gone.
 pub fn resolve(usage: &Usage, spec: &Spec, candidates: Candidates<'_>) -> Result<Meant, Refusal> {
     let one = |field, reference: &Reference, recorded: Option<&Resolved>, among| {
         let recorded = recorded.filter(|it| it.from == *reference);
@@ -227,7 +225,7 @@ mod tests {
 
     // Requirement: G-11
     #[test]
-    fn the_first_is_the_oldest_and_then_the_first_by_name_that_is_not_leaving() {
+    fn the_first_is_the_oldest_then_by_name_that_is_not_being_deleted() {
         let leaving = Candidate { deleting: true, ..candidate("a", 1, APP) };
         let among = [candidate("c", 2, APP), candidate("b", 2, APP), leaving.clone()];
         let first = |among: &[_]| found(Selection::First, Resolve::Once, &[], among);
@@ -242,7 +240,7 @@ mod tests {
         let of = |resolve, recorded: &[_]| found(Selection::First, resolve, recorded, &among);
         assert_eq!(of(Resolve::Once, &["z"]), Ok(vec![key("z")]));
         assert_eq!(of(Resolve::Always, &["z"]), Ok(vec![key("b")]));
-        assert_eq!(of(Resolve::Always, &["c"]), Ok(vec![key("c")]), "a match that stands stays");
+        assert_eq!(of(Resolve::Always, &["c"]), Ok(vec![key("c")]), "a match that exists stays");
     }
 
     #[test]

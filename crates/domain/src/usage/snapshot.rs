@@ -1,6 +1,6 @@
-//! What an adapter brings back from one look outside: answers, not judgements.
+//! What an adapter returns from one snapshot of the outside: answers, not judgements.
 //!
-//! What is asked follows from the Usage: see [`objects`] and [`is_probed`].
+//! What is queried follows from the Usage: see [`objects`] and [`is_probed`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,10 +15,10 @@ use crate::object::authority::Authority;
 /// An answer, or why there is none.
 pub type Reading<T> = Result<T, Unknown>;
 
-/// Everything one look saw, unjudged. What is not asked for is empty.
+/// The unjudged answers of one snapshot. What is not queried is empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Who answered.
+    /// The authority that answered.
     pub by: String,
     /// When.
     pub at: Timestamp,
@@ -30,20 +30,20 @@ pub struct Snapshot {
     pub of_candidates: Reading<Vec<Candidate>>,
     /// What the selector of `by` may match.
     pub by_candidates: Reading<Vec<Candidate>>,
-    /// Whether the other namespace consents, if another one is spoken of.
+    /// Whether the other namespace consents, if another one is named.
     pub consents: Reading<bool>,
-    /// The circle that what is meant would close with Usages that are older.
+    /// The cycle that the resolved objects would close with older Usages.
     pub circle: Reading<Option<String>>,
-    /// What stands under the names that were asked for, live.
+    /// The objects under the queried names, read live.
     pub objects: BTreeMap<ObjectKey, Reading<Found>>,
-    /// The other Usages of those objects, as of this look: an index that has caught up with the
-    /// server since the look began, never one that may lag.
+    /// The other Usages of those objects, as of this snapshot: an index that has caught up with the
+    /// server since the snapshot began, never one that may lag.
     pub others: Reading<Vec<Other>>,
-    /// What the server answered to a deletion that was not meant.
+    /// What the server answered to a dry-run deletion.
     pub probes: BTreeMap<ObjectKey, Reading<Probe>>,
 }
 
-/// What stands under a name.
+/// The object under a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// An object.
@@ -57,7 +57,6 @@ pub enum Found {
 /// An object outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// Its uid.
     pub uid: Uid,
     /// Its mark: the value of the label.
     pub mark: Option<String>,
@@ -80,7 +79,7 @@ pub struct Other {
     pub uid: Uid,
     /// What it holds.
     pub holds: BTreeSet<ObjectKey>,
-    /// The denied deletions that it has on record, and how far each has come.
+    /// The denied deletions that it has on record, and the progress of each.
     pub attempts: BTreeMap<Uid, Progress>,
 }
 
@@ -97,7 +96,7 @@ impl Other {
         }
     }
 
-    /// Whether it remembers this deletion, or knows that it was withdrawn after it was asked.
+    /// Whether it remembers this deletion, or knows that it was withdrawn after it was requested.
     pub fn knows(&self, attempt: &Attempt) -> bool {
         self.attempts.get(&attempt.uid).is_some_and(|it| match it {
             Progress::Recorded | Progress::Begun => true,
@@ -106,7 +105,7 @@ impl Other {
     }
 }
 
-/// The server's answer to a deletion that was not meant.
+/// The server's answer to a dry-run deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probe {
     /// Our admission refused it on account of this Usage, or of so many that not all were named.
@@ -115,7 +114,8 @@ pub enum Probe {
     Allowed,
 }
 
-/// The objects to look at: what is held, who uses it, what may carry our mark, what was to go.
+/// The objects to read: held objects, their users, objects that may carry our mark, objects of
+/// denied deletions.
 pub fn objects(usage: &Usage, name_ledger: &NameLedger) -> BTreeSet<ObjectKey> {
     let held = usage.targets().iter().chain(usage.users()).cloned();
     let marked = name_ledger.rows().iter().filter(|it| it.state == NameState::Seen);

@@ -1,10 +1,10 @@
 //! Marks that no Usage accounts for: what a late request wrote, and what was left by a Usage that
-//! was taken away by force.
+//! was deleted by force.
 //!
-//! A tiny life beside the Usages: it looks at one marked object and takes the mark off if no Usage
-//! holds the object. A Usage that is about to hold it has said so before it relies on the mark, and
-//! writes its own over one that it cannot rely on, so that the verb here never takes off a mark
-//! that counts.
+//! A tiny reconciler beside the Usages: it observes one marked object and removes the mark if no
+//! Usage holds the object. A Usage that is about to hold it has said so before it relies on the
+//! mark, and writes its own over one that it cannot rely on, so that the verb here never takes off
+//! a mark that counts.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -24,7 +24,6 @@ use crate::object::unknown::unknown_reasons;
 /// A marked object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marked {
-    /// The object.
     pub object: ObjectKey,
     /// Which incarnation.
     pub uid: Uid,
@@ -43,7 +42,7 @@ closed_set! {
 }
 
 closed_set! {
-    /// Who holds the object.
+    /// The holders of the object.
     "holders" Holders {
         /// None.
         None = "None",
@@ -70,16 +69,16 @@ reasons! {
         Unmarked: Info "the object has no mark";
         Unreachable: Warning "the object or its Usages cannot be read"
             => "the API server does not answer; the mark stays",
-            "bring it back; it goes on by itself";
+            "restore it; it continues by itself";
         Forbidden: Critical "the object or its Usages may not be read"
             => "rights on the kind are missing; the mark stays",
-            "grant the rights; it goes on by itself";
+            "grant the rights; it continues by itself";
         ClusterReplaced: Critical "the cluster is not the one that was pinned"
             => "it was rebuilt or restored from an older state: absence proves nothing",
-            "bring the pinned cluster back";
+            "restore the pinned cluster";
         MassDeletionGuardTripped: Critical "too many objects vanished at once"
-            => "more objects vanished than the mass-deletion guard allows; none is believed gone",
-            "look at the cluster; if they are gone, reset the guard";
+            => "more objects vanished than the mass-deletion guard allows; none counts as gone",
+            "inspect the cluster; if they are gone, reset the guard";
     }
 }
 
@@ -90,13 +89,12 @@ unknown_reasons!(Reason);
 pub struct Facts {
     /// How far the answers can be trusted.
     pub visibility: Visibility,
-    /// The mark.
     pub mark: Mark,
-    /// Who holds the object.
+    /// The holders of the object.
     pub holders: Holders,
 }
 
-/// Everything one look saw, unjudged.
+/// The unjudged answers of one snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// Whether the world is the pinned one.
@@ -114,16 +112,14 @@ pub struct Snapshot {
 pub struct Observed {
     /// The only part a decision branches on.
     pub facts: Facts,
-    /// The mark.
     pub mark: Option<String>,
 }
 
 /// Take this mark, and no other, off the object with the recorded uid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unmark {
-    /// The object.
     pub object: ObjectKey,
-    /// The only object whose mark may be taken off.
+    /// The only object whose mark may be removed.
     pub uid: Uid,
     /// The only mark that may be taken off.
     pub mark: String,
@@ -132,7 +128,7 @@ pub struct Unmark {
 /// The reconciler of a marked object, with its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StrayReconciler {
-    /// The longest rest while something is waited for.
+    /// The longest requeue delay while something is waited for.
     pub interval: Duration,
 }
 
@@ -142,7 +138,7 @@ impl Default for StrayReconciler {
     }
 }
 
-/// Judges one look.
+/// Judges one snapshot.
 pub fn fold(snapshot: &Snapshot) -> Observed {
     let worst = snapshot.mark.as_ref().err().max(snapshot.is_held.as_ref().err());
     let replaced = snapshot.authority == Authority::Replaced;

@@ -14,9 +14,9 @@ closed_set! {
         AddFinalizer = "AddFinalizer",
         /// Mark a used object.
         Mark = "Mark",
-        /// Let the owners of the Usage go before it.
+        /// Release the owners of the Usage before it.
         Yield = "Yield",
-        /// Let the owners of a used object go before it.
+        /// Release the owners of a used object before it.
         Unblock = "Unblock",
         /// Take the mark off an object.
         Unmark = "Unmark",
@@ -24,7 +24,7 @@ closed_set! {
         HandOver = "HandOver",
         /// Repeat a denied deletion.
         Replay = "Replay",
-        /// Ask the Usage itself to go.
+        /// Delete the Usage itself.
         Retire = "Retire",
         /// Take our finalizer off the Usage.
         RemoveFinalizer = "RemoveFinalizer",
@@ -56,7 +56,7 @@ closed_set! {
 closed_set! {
     /// Its event.
     "usage event" EventKind {
-        /// Everything the Usage speaks of is protected.
+        /// Everything the Usage names is protected.
         Protected = "Protected",
         /// Something that was protected is not any more.
         Exposed = "Exposed",

@@ -1,7 +1,7 @@
 //! Breaks copies of a table and expects the walk to report each: a check must be able to fail.
 //!
 //! Every row is changed in each field, deleted and doubled, and every box of it is widened in each
-//! fact that it narrows. The walk then looks only at the cells in question, up to the first wrong
+//! fact that it narrows. The walk then visits only the cells in question, up to the first wrong
 //! one.
 
 use crate::parse::{Row, Table};
@@ -35,7 +35,7 @@ pub(crate) fn check<C: Copy>(machine: &Machine<C>, table: &Table) -> Result<Stri
         return Err("no row was broken".to_owned());
     }
     Ok(format!(
-        "each of {} bent copies is told \
+        "each of {} bent copies is reported \
          ({} changed, {deleted} deleted, {doubled} doubled, {} widened)",
         grouped(changed + deleted + doubled + widened),
         grouped(changed),
@@ -43,7 +43,7 @@ pub(crate) fn check<C: Copy>(machine: &Machine<C>, table: &Table) -> Result<Stri
     ))
 }
 
-/// Bends one row.
+/// Changes one row.
 struct Bender<'a, C> {
     machine: &'a Machine<C>,
     table: &'a Table,
@@ -119,10 +119,10 @@ impl<C: Copy> Bender<'_, C> {
         rows: &[usize],
     ) -> Result<(), String> {
         let found = walk::first(self.machine, table, scope);
-        let told = found.as_ref().is_some_and(|found| {
+        let reported = found.as_ref().is_some_and(|found| {
             found.kind == kind && rows.iter().all(|row| found.rows.contains(row))
         });
-        if told {
+        if reported {
             return Ok(());
         }
         Err(format!("line {}: broken to be {kind:?}, but found was {found:?}", self.row().line))

@@ -96,7 +96,7 @@ const RELEASE: &str = "the finalizer is removed only when the end is recorded";
 const ABSENCE: &str = "an end by absence needs an answer, or a ledger without any request sent";
 const ORPHAN: &str = "an orphan is left by policy only, or when our finalizer is off the object";
 const DELETES: &str =
-    "only what was seen, is ours and is not wanted is deleted, once that is recorded";
+    "only what was seen, is ours and is in teardown is deleted, once that is recorded";
 const UNGUARDED: &str = "nothing is done to an object that is held or whose policy is unreadable";
 const ABANDONED: &str = "an abandoned resource touches nothing and waits for nothing";
 const COPY: &str = "a copy and an abandoned resource never act on the cloud";

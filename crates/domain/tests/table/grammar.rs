@@ -75,11 +75,14 @@ pub(crate) fn check() -> Result<String, String> {
     for (replaced, by, line, problem) in &cases {
         let lines = GOOD.lines().enumerate();
         let bent = lines.map(|(at, good)| if at + 1 == *replaced { by } else { good });
-        let told = parse(&shape, &bent.collect::<Vec<_>>().join("\n")).err();
+        let reported = parse(&shape, &bent.collect::<Vec<_>>().join("\n")).err();
         let due = Refusal { line: *line, problem: problem.clone() };
-        if told.as_ref() != Some(&due) {
-            let told = told.map_or_else(|| "nothing".to_owned(), |told| told.to_string());
-            return Err(format!("line {replaced} as \"{by}\": expected: {due}; reported: {told}"));
+        if reported.as_ref() != Some(&due) {
+            let reported =
+                reported.map_or_else(|| "nothing".to_owned(), |reported| reported.to_string());
+            return Err(format!(
+                "line {replaced} as \"{by}\": expected: {due}; reported: {reported}"
+            ));
         }
     }
     Ok(format!("table format: each of {} broken tables is refused by line", cases.len()))

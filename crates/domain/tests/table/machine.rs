@@ -79,25 +79,24 @@ fn outcome(row: RowFacts, verdict: Verdict) -> Outcome {
     verdict.event.map_or(said, |event| said.with(4, event as usize))
 }
 
-/// What becomes of order and binding; without a change they stay as they are.
+/// The change of command and binding; without a change they stay as they are.
 fn change(row: RowFacts, verdict: Verdict) -> RecordChange {
     verdict.change.unwrap_or(RecordChange { command: row.command, binding: BindingChange::Kept })
 }
 
 const QUIET_EVENT: &str = "a verdict with an event has no effect";
-const RECORDED: &str = "only a recorded order is sent, and it is then recorded as sent";
+const RECORDED: &str = "only a recorded command is sent, and it is then recorded as sent";
 const CLEARED: &str = "a binding is cleared only on arrival in an unbound phase";
 const KEPT: &str = "no bound machine becomes unbound but by clearing or taking back";
 const TOLD: &str = "an event is emitted exactly when the phase or the dispute changes";
 const GONE: &str = "only an answer about this very machine, that nothing holds, ends it";
 const SILENT: &str = "an answer that does not count changes nothing";
-const DISPUTED: &str = "nothing is ordered while the provider names another cluster";
+const DISPUTED: &str = "no command is recorded while the provider names another cluster";
 const PAUSED: &str = "nothing new is begun while paused";
 const HELD: &str =
     "a failed machine that a resource holds is not given back before the resource says so";
-const WANTED: &str = "a bound machine is drained only if it is not wanted where it is";
-const EDGES: &str =
-    "a crossing is an edge of the reference, or its reason names how it leaves the reference";
+const WANTED: &str = "a bound machine is drained only if it is not declared for its cluster";
+const EDGES: &str = "a crossing is an edge of the reference, or its reason names the deviation";
 const NEVER: &str =
     "the requeue is Never exactly in Gone, and passing phases do not wait for a change";
 

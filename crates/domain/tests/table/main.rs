@@ -2,8 +2,8 @@
 //!
 //! A table is written by hand (`tables/*.table`). This program reads it, walks every cell of row
 //! facts times observed facts, and demands that exactly one row matches and that the rules answer
-//! as it says; the laws that hold whatever a table says are held on the same walk. Then it bends
-//! copies of the table and demands to be told, so that a checker that cannot fail is found out.
+//! as it says; the laws that hold whatever a table says are held on the same walk. Then it changes
+//! copies of the table and demands a report, so that a checker that cannot fail is found.
 //!
 //! A further table needs a `Machine` (its facts, its answer and its laws), its text, and a line in
 //! [`main`].
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
     if failed > 0 || told.is_err() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// Reads a table, walks all of it, and sees that bent copies are refused.
+/// Reads a table, walks all of it, and checks that changed copies are refused.
 fn check<C: Copy + Send + Sync>(
     machine: &Machine<C>,
     path: &str,

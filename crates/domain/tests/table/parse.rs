@@ -13,13 +13,11 @@ pub(crate) struct Table {
 /// One row.
 #[derive(Clone)]
 pub(crate) struct Row {
-    /// The line it stands on.
     pub(crate) line: usize,
     /// What it says, blanks squeezed.
     pub(crate) text: String,
     /// The boxes of cells that it matches, one for each `given` under which there are any.
     pub(crate) boxes: Vec<Vec<u32>>,
-    /// The answer.
     pub(crate) answer: Answer,
 }
 

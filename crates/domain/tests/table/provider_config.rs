@@ -1,4 +1,4 @@
-//! The ProviderConfig's life: its facts, its answer, and where its rules stand.
+//! The ProviderConfig: its facts, its answer, and the files of its rules.
 
 use usher_domain::broker::facts::{Anchor, Finalization, Gate};
 use usher_domain::broker::provider_config::{
@@ -9,7 +9,7 @@ use usher_kernel::{Requeue, Visibility};
 use crate::shape::{Absent, Judgement, Machine, Origin, Outcome, words};
 use crate::told::{self, Case};
 
-/// One cell: what the rules are asked.
+/// One cell: the input of the rules.
 #[derive(Clone, Copy)]
 pub(crate) struct Cell {
     row: RowFacts,
@@ -67,16 +67,17 @@ fn outcome(verdict: Verdict) -> Outcome {
     if verdict.change.is_some() { said.with(2, 0) } else { said }
 }
 
-const COMMITTED: &str = "nothing that was not leaving by itself goes before the row says so";
+const COMMITTED: &str =
+    "nothing is deleted before the row is Leaving, unless its deletion began outside";
 const STICKY: &str = "Leaving ends only in a new generation, with all rows settled";
 const REBUILT: &str = "in a rebuilt cluster nothing is done";
 const UNKNOWN: &str = "nothing is done to an unknown object";
 const IN_FLIGHT: &str =
-    "the anchor of what leaves stays until all is quiet and every object is gone";
+    "in teardown the anchor stays until the grace is over and every object is gone";
 const COMPLETE: &str = "only what is complete becomes Ready";
 const TIMED: &str = "an incomplete snapshot is never waited on without a timer";
 
-/// The laws, in the order in which [`broken`] asks for them.
+/// The laws, in the order in which [`broken`] checks them.
 const LAWS: [&str; 7] = [COMMITTED, STICKY, REBUILT, UNKNOWN, IN_FLIGHT, COMPLETE, TIMED];
 
 /// The first law that a verdict breaks.
@@ -103,7 +104,7 @@ fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
     holds.iter().position(|holds| !holds).map(|law| LAWS[law])
 }
 
-/// Breaks each law, in a cell where nothing else is wrong, and demands to be told which.
+/// Breaks each law, in a cell where nothing else is wrong, and demands that it is reported.
 pub(crate) fn check() -> Result<String, String> {
     told::check("provider_config", &LAWS, &cases(), |cell, verdict| broken(*cell, *verdict))
 }

@@ -1,4 +1,4 @@
-//! What a table speaks of: facts with their words, fields with theirs, and the rules behind them.
+//! What a table covers: facts with their words, fields with theirs, and the rules behind them.
 
 /// The words of a closed set, in order.
 macro_rules! words {
@@ -24,7 +24,6 @@ pub(crate) struct Fact {
     pub(crate) origin: Origin,
     /// Its name in the table.
     pub(crate) name: &'static str,
-    /// Its words.
     pub(crate) words: Vec<&'static str>,
 }
 
@@ -38,7 +37,7 @@ impl Fact {
 /// What a field says that a row of the table does not mention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Absent {
-    /// To leave it out is a mistake.
+    /// It is mandatory.
     Refused,
     /// Nothing.
     Nothing,
@@ -54,7 +53,7 @@ pub(crate) struct Field {
     pub(crate) words: Vec<&'static str>,
     /// What its absence says.
     pub(crate) absent: Absent,
-    /// The fact whose value `same` stands for.
+    /// The fact whose value `same` means.
     pub(crate) follows: Option<usize>,
 }
 
@@ -70,7 +69,7 @@ impl Outcome {
         Self((self.0 & !(0xff << shift)) | ((word as u64 + 1) << shift))
     }
 
-    /// The same, with one field silent.
+    /// The same, with one field omitted.
     #[must_use]
     pub(crate) const fn without(self, field: usize) -> Self {
         Self(self.0 & !(0xff << (8 * field)))
@@ -104,7 +103,7 @@ impl Shape {
         self.facts.iter().position(|fact| fact.name == name)
     }
 
-    /// The set of values for each fact that leaves nothing out.
+    /// The set of values for each fact that is complete.
     pub(crate) fn everything(&self) -> Vec<u32> {
         self.facts.iter().map(Fact::everything).collect()
     }
@@ -120,13 +119,13 @@ pub(crate) struct Judgement {
 
 /// A shape and the code behind it.
 pub(crate) struct Machine<C> {
-    /// What its table speaks of.
+    /// What its table covers.
     pub(crate) shape: Shape,
     /// Puts the value with this index into a cell; one for each fact.
     pub(crate) puts: Vec<fn(&mut C, usize)>,
     /// Any cell; every fact is put before it is judged.
     pub(crate) start: C,
-    /// Asks the rules and the laws.
+    /// Evaluates the rules and the laws.
     pub(crate) judge: fn(&C) -> Judgement,
 }
 
@@ -160,7 +159,7 @@ impl<C> Machine<C> {
         self.push(Field { name, words, absent, follows: None })
     }
 
-    /// The same with one more field, for which `same` stands for the value of a fact.
+    /// The same with one more field, for which `same` means the value of a fact.
     pub(crate) fn following(
         self,
         fact: &'static str,

@@ -29,6 +29,6 @@ fn judge(seen: Facts) -> Judgement {
     let said = Outcome::default().with(1, requeue as usize).with(2, reason as usize);
     let outcome = effect.map_or(said, |effect| said.with(0, effect as usize));
     let lawful = effect.is_none() || seen.holders == Holders::None;
-    let broken = (!lawful).then_some("a mark comes off only where no Usage holds the object");
+    let broken = (!lawful).then_some("a mark is removed only where no Usage holds the object");
     Judgement { outcome, broken }
 }

@@ -1,7 +1,7 @@
 //! The walk over every cell: which rows match it, and whether the rules answer as they say.
 //!
-//! The list of rows that can still match is narrowed fact by fact, the most telling fact first, so
-//! that the innermost loops look at one or two rows.
+//! The list of rows that can still match is narrowed fact by fact, the most selective fact first,
+//! so that the innermost loops visit one or two rows.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -73,10 +73,10 @@ impl Findings {
 
     /// Keeps it, unless there are enough or one that says the same is already there.
     fn show(&mut self, finding: Finding) {
-        let told = |other: &Finding| {
+        let reported = |other: &Finding| {
             (&other.rows, other.outcome, other.law) == (&finding.rows, finding.outcome, finding.law)
         };
-        if self.of(finding.kind).count() < SHOWN && !self.of(finding.kind).any(told) {
+        if self.of(finding.kind).count() < SHOWN && !self.of(finding.kind).any(reported) {
             self.shown.push(finding);
         }
     }
@@ -141,7 +141,7 @@ struct Walk<'a, C> {
     masks: Vec<Vec<u32>>,
 }
 
-/// Where a walk stands.
+/// The position of a walk.
 struct Position<C> {
     scope: Vec<u32>,
     values: Vec<usize>,

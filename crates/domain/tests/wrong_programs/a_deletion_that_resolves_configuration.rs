@@ -1,4 +1,4 @@
-//! Only an object that is wanted gives the leave to resolve configuration.
+//! Only an object that is not being deleted may resolve configuration.
 
 use usher_domain::direct::ports::Reader;
 use usher_domain::direct::reference::{Converging, Declared, resolve_all};

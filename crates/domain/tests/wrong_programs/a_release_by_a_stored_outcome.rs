@@ -1,4 +1,4 @@
-//! An outcome that is stored is no end without the ledger it rests on.
+//! A stored outcome is no end without the ledger that proves it.
 
 use usher_domain::direct::aggregate::Resource;
 use usher_domain::direct::proof::Ended;

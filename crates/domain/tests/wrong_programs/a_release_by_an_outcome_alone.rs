@@ -1,4 +1,4 @@
-//! The finalizer goes with an end, and an end is not made from a word.
+//! The finalizer is removed with an end, and an outcome alone is no end.
 
 use usher_domain::direct::aggregate::ObjectKey;
 use usher_domain::direct::effect::Effect;

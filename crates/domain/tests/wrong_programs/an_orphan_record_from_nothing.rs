@@ -1,4 +1,4 @@
-//! An orphan is let go with a record that the rules wrote.
+//! An orphan is released with a record that the rules wrote.
 
 use usher_domain::direct::orphan::OrphanRecord;
 use usher_domain::direct::proof::Ended;

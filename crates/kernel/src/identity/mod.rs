@@ -1,15 +1,15 @@
-//! The identity ledger's rules: every outside name a life ever had, and what is known of it.
+//! The identity ledger's rules: every outside name a record ever had, and what is known of it.
 //!
 //! ```text
-//!   intended ──ours──▶ seen ──absent──▶ gone ··· back with another uid: a new row, seen
+//!   intended ──ours──▶ seen ──absent──▶ gone ··· reappears with another uid: a new row, seen
 //!      │  ╲─settled absent──────────────▶ ▲
 //!      ├──another party's──▶ foreign      │
-//!      └──────── abandoned (by command only, from any open standing)
+//!      └──────── abandoned (by command only, from any open state)
 //! ```
 //!
 //! **Invariants**
 //! - `Unknown` changes nothing.
-//! - No answer changes a row that is gone or abandoned; what comes back is another row, and what
+//! - No answer changes a row that is gone or abandoned; what reappears is another row, and what
 //!   was abandoned is reopened by command only.
 //! - A foreign name is never deletable.
 
@@ -36,24 +36,24 @@ pub struct Name {
 /// What is known of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum NameState {
-    /// Recorded, perhaps asked for, not seen yet.
+    /// Recorded, perhaps requested, not seen yet.
     Intended,
     /// Seen, and ours.
     Seen,
     /// Positively absent.
     Gone,
-    /// A foreign object stands under our name.
+    /// A foreign object has our name.
     Foreign,
-    /// Given up by command; an orphan record names it.
+    /// Abandoned by command; an orphan record names it.
     Abandoned,
 }
 
 impl NameState {
-    /// Every standing.
+    /// Every state.
     pub const ALL: [Self; 5] =
         [Self::Intended, Self::Seen, Self::Gone, Self::Foreign, Self::Abandoned];
 
-    /// Whether a life may end with a row that stands like this.
+    /// Whether a record may be finished with a row in this state.
     pub const fn is_settled(self) -> bool {
         match self {
             Self::Intended | Self::Seen => false,
@@ -73,7 +73,7 @@ impl NameState {
     }
 }
 
-/// Who answered what, when.
+/// Which authority answered what, when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
     /// The authority that answered.
@@ -87,19 +87,18 @@ pub struct Evidence {
 /// One row of the identity ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
-    /// The name.
     pub name: Name,
     /// The plural under which a Kubernetes API serves its kind, once it is known: a kind that was
     /// removed cannot be discovered any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plural: Option<String>,
-    /// Counts the objects that stood under the name, from one.
+    /// Counts the objects that had the name, from one.
     pub incarnation: u32,
     /// What is known of it.
     pub state: NameState,
     /// The uid of the object that was seen as ours.
     pub uid: Option<Uid>,
-    /// What the standing rests on.
+    /// The evidence for the state.
     pub evidence: Evidence,
 }
 
@@ -129,7 +128,7 @@ impl Row {
         Self::new(self.name.clone(), self.incarnation, state, self.uid.clone(), evidence)
     }
 
-    /// An object with our proof of ownership stands under the name.
+    /// An object with our proof of ownership has the name.
     fn met(&self, uid: &Uid, proof: &impl Fn(&str) -> Evidence) -> Vec<Self> {
         let seen = |incarnation, answer| {
             let uid = Some(uid.clone());
@@ -145,11 +144,11 @@ impl Row {
                 self.turned(NameState::Gone, proof("replaced by another uid")),
                 seen(self.incarnation + 1, "present and ours, with a new uid"),
             ],
-            NameState::Gone => vec![seen(self.incarnation + 1, "came back")],
+            NameState::Gone => vec![seen(self.incarnation + 1, "reappeared")],
         }
     }
 
-    /// A foreign object stands under the name.
+    /// A foreign object has the name.
     fn displaced(&self, uid: &Uid, proof: &impl Fn(&str) -> Evidence) -> Vec<Self> {
         match self.state {
             NameState::Intended => {
@@ -173,19 +172,18 @@ impl Evidence {
 /// What one authority answered about one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sighting {
-    /// The name that was asked for.
+    /// The queried name.
     pub name: Name,
     /// The plural of its kind, where the authority knows one.
     pub plural: Option<String>,
-    /// The answer.
     pub answer: Answer,
-    /// Who answered.
+    /// The authority that answered.
     pub by: String,
     /// When.
     pub at: Timestamp,
 }
 
-/// The answer to "what stands under this name?".
+/// The object under this name, as answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Something does.
@@ -211,15 +209,15 @@ pub enum Answer {
 pub enum Unknown {
     /// No answer.
     Unreachable,
-    /// We may not look.
+    /// We may not read it.
     Forbidden,
-    /// Too much vanished at once to be believed.
+    /// The mass-deletion guard is tripped.
     GuardTripped,
     /// The authority is not the one that was pinned, or it lost its memory.
     ClusterReplaced,
 }
 
-/// How many settled rows that nothing needs any more a compacted book keeps.
+/// How many settled rows that nothing needs any more a compacted name ledger keeps.
 pub const SETTLED_KEPT: usize = 16;
 
 /// All identity rows of one resource.
@@ -229,7 +227,7 @@ pub struct NameLedger {
 }
 
 impl NameLedger {
-    /// A book from stored rows.
+    /// A name ledger from stored rows.
     pub fn new(rows: impl IntoIterator<Item = Row>) -> Self {
         let mut name_ledger = Self::default();
         for row in rows {
@@ -248,12 +246,12 @@ impl NameLedger {
         self.rows.iter().filter(|row| row.name == *name).max_by_key(|row| row.incarnation)
     }
 
-    /// The row of a name under which an object of ours stands.
+    /// The row of a name that an object of ours has.
     pub fn seen(&self, name: &Name) -> Option<&Row> {
         self.latest(name).filter(|row| row.state == NameState::Seen)
     }
 
-    /// The oldest object of ours that still stands, among the names that are wanted.
+    /// The oldest object of ours that still exists, among the given names.
     pub fn first_seen(&self, wanted: impl Fn(&Name) -> bool) -> Option<&Row> {
         self.rows
             .iter()
@@ -293,7 +291,7 @@ impl NameLedger {
         changed
     }
 
-    /// The book after these rows were written.
+    /// The name ledger after these rows were written.
     #[must_use]
     pub fn with(&self, rows: &[Row]) -> Self {
         let mut after = self.clone();
@@ -324,8 +322,8 @@ impl NameLedger {
             .collect()
     }
 
-    /// The book without the rows that nothing needs any more: open rows, the newest row of each
-    /// name that is meant, and the [`SETTLED_KEPT`] newest of all others stay.
+    /// The name ledger without the rows that nothing needs any more: open rows, the newest row of
+    /// each name that is meant, and the [`SETTLED_KEPT`] newest of all others stay.
     #[must_use]
     pub fn compacted(&self, is_meant: impl Fn(&Name) -> bool) -> Self {
         let needed = |row: &Row| {

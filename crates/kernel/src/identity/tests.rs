@@ -1,4 +1,4 @@
-//! Every standing against every answer, and the laws over any sequence of answers.
+//! Every state against every answer, and the laws over any sequence of answers.
 
 use proptest::prelude::*;
 
@@ -31,7 +31,7 @@ fn present(uid: &str, ours: bool) -> Answer {
     Answer::Present { uid: Uid::new(uid), ours }
 }
 
-/// A changed row: incarnation, standing, uid.
+/// A changed row: incarnation, state, uid.
 type Changed = (u32, NameState, Option<String>);
 
 fn after(standing: NameState, answer: Answer) -> Vec<Changed> {
@@ -44,7 +44,7 @@ fn after(standing: NameState, answer: Answer) -> Vec<Changed> {
 
 // Requirement: L-1, L-2
 #[test]
-fn every_standing_meets_every_answer() {
+fn every_name_state_meets_every_answer() {
     use NameState::{Abandoned, Foreign, Gone, Intended, Seen};
     let u1 = || Some(String::from("u1"));
     let u2 = || Some(String::from("u2"));
@@ -210,7 +210,7 @@ proptest! {
     }
 
     #[test]
-    fn a_compacted_book_keeps_what_is_open_or_meant_and_few_others(
+    fn a_compacted_name_ledger_keeps_open_meant_and_few_other_rows(
         rows in prop::collection::vec((0_u8..4, 1_u32..40, 0_usize..5, 0_i64..9), 0..120),
         meant in 0_u8..4,
     ) {

@@ -11,7 +11,7 @@ use crate::trouble::Trouble;
 pub struct Report<R> {
     /// Why.
     pub reason: R,
-    /// When to look again.
+    /// When to requeue.
     pub wake: Wake,
     /// Whether an effect was applied: the next snapshot shows what it did.
     pub acted: bool,
@@ -35,7 +35,7 @@ pub struct Stopped {
 pub enum Stage {
     /// Reading the record.
     Load,
-    /// Looking at the outside.
+    /// Observing the outside.
     Observe,
     /// Doing the verb.
     Apply,
@@ -54,13 +54,13 @@ impl std::fmt::Display for Stage {
     }
 }
 
-/// Runs one pass over one record; `None` if the record is gone: its queue entry is forgotten.
+/// Runs one pass over one record; `None` if the record is gone: its queue entry is deleted.
 ///
 /// *Flow*: load, observe, decide, apply the effect if there is one, commit if anything changed,
 /// report the reason and the trouble if the ledger shows others.
 ///
 /// *Guarantees*: an observation that failed as a whole decides nothing. If the effect fails and
-/// the decision tells no event, its crossing is committed all the same, so that the phase names
+/// the decision emits no event, its crossing is committed all the same, so that the phase names
 /// the step that is stuck; then the trouble is returned. What is unchanged is not written, neither
 /// state nor condition; a new reason is not reported while the next step is due at once.
 ///

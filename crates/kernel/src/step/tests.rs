@@ -12,7 +12,7 @@ use crate::lifecycle::Record;
 
 const NOW: Timestamp = Timestamp::from_millis(1);
 
-/// A lamp: it is lit by a verb, and that it burns is told.
+/// A lamp: it is lit by an effect, and burning is an event.
 struct Lamp;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,8 +133,9 @@ impl Ledger<Lamp> for Shelf {
 
     async fn commit(&self, version: Version, decision: &Decision<Lamp>) -> Result<(), Trouble> {
         let rows: Vec<_> = decision.rows.iter().map(|row| row.state.as_str()).collect();
-        let told = decision.event.map_or("nothing", |Burns| "Burns");
-        let line = format!("commit {} {:?} rows {rows:?} telling {told}", version.0, decision.next);
+        let reported = decision.event.map_or("nothing", |Burns| "Burns");
+        let line =
+            format!("commit {} {:?} rows {rows:?} emitting {reported}", version.0, decision.next);
         self.diary.borrow_mut().push(line);
         if let Some(trouble) = &self.refuses {
             return Err(trouble.clone());
@@ -213,7 +214,7 @@ fn a_pass_loads_observes_applies_and_commits_in_this_order() {
     let report = Report { reason: Why::Lighting, wake: Wake::Now, acted: true, committed: true };
     assert_eq!(scene.step(), Ok(report));
     let diary =
-        ["load", "observe Dark", "apply Light to Dark", "commit 7 Asked rows [] telling nothing"];
+        ["load", "observe Dark", "apply Light to Dark", "commit 7 Asked rows [] emitting nothing"];
     assert_eq!(scene.diary(), diary);
 }
 
@@ -225,7 +226,7 @@ fn what_an_effect_made_is_learned_by_the_next_pass() {
     let report =
         Report { reason: Why::Burning, wake: Wake::OnChange, acted: false, committed: true };
     assert_eq!(scene.step(), Ok(report));
-    let second = ["load", "observe Asked", "commit 8 Lit rows [\"seen\"] telling Burns"];
+    let second = ["load", "observe Asked", "commit 8 Lit rows [\"seen\"] emitting Burns"];
     assert_eq!(scene.diary()[4..], second);
 }
 
@@ -254,7 +255,7 @@ fn identity_rows_alone_are_written() {
     let scene = scene(State::Lit, true);
     scene.shelf.record.borrow_mut().name_ledger = NameLedger::default();
     assert!(scene.step().unwrap().committed);
-    let diary = ["load", "observe Lit", "commit 7 Lit rows [\"seen\"] telling nothing"];
+    let diary = ["load", "observe Lit", "commit 7 Lit rows [\"seen\"] emitting nothing"];
     assert_eq!(scene.diary(), diary);
 }
 
@@ -264,7 +265,7 @@ fn an_event_alone_is_written() {
     let mut decision = Lamp.decide(&scene(State::Lit, true).shelf.record.borrow(), &true, NOW);
     assert!(!changes::<Lamp>(&State::Lit, &decision), "nothing moved");
     decision.event = Some(Burns);
-    assert!(changes::<Lamp>(&State::Lit, &decision), "something is told");
+    assert!(changes::<Lamp>(&State::Lit, &decision), "something is emitted");
 }
 
 // Requirement: K-7
@@ -295,7 +296,7 @@ fn a_failed_effect_commits_its_transition_and_is_reported() {
     scene.room.refuses = Some(Trouble::Rejected { what: "matches".into() });
     let trouble = Trouble::Rejected { what: "matches".into() };
     assert_eq!(scene.step(), Err(Stopped { stage: Stage::Apply, trouble }));
-    assert_eq!(scene.diary()[3], "commit 7 Asked rows [] telling nothing");
+    assert_eq!(scene.diary()[3], "commit 7 Asked rows [] emitting nothing");
     assert_eq!(scene.diary()[4], "report Some(Lighting) Some(\"refused by matches\")");
     assert_eq!(scene.shelf.record.borrow().state, State::Asked, "the phase names what is stuck");
 }
@@ -343,20 +344,20 @@ fn a_snapshot_that_failed_as_a_whole_is_reported_under_the_last_reason() {
     let mut scene = scene(State::Lit, true);
     scene.room.blind = Some(down("world"));
     scene.step().unwrap_err();
-    let told = "report Some(Burning) Some(\"cannot reach world\")";
-    assert_eq!(scene.diary(), ["load", "observe Lit", told]);
+    let reported = "report Some(Burning) Some(\"cannot reach world\")";
+    assert_eq!(scene.diary(), ["load", "observe Lit", reported]);
     scene.step().unwrap_err();
     assert_eq!(scene.diary()[3..], ["load", "observe Lit"]);
 }
 
 // Requirement: K-19
-/// Red by: a record that is gone and is looked for again and again.
+/// Red by: a record that is gone and is requeued again and again.
 #[test]
 fn a_record_that_is_gone_ends_the_pass() {
     let mut scene = scene(State::Lit, true);
     scene.shelf.gone = true;
     assert_eq!(scene.pass(), Ok(None));
-    assert_eq!(scene.diary(), ["load"], "nothing is looked at and nothing is written");
+    assert_eq!(scene.diary(), ["load"], "nothing is observed and nothing is written");
 }
 
 #[test]
@@ -380,7 +381,7 @@ fn a_failed_effect_is_reported_before_a_conflict() {
     assert_eq!(scene.step(), Err(stopped), "the newer lease holder has requeued the item");
 }
 
-/// Runs until nothing moves, each verb done so many times, each stage broken once if asked to.
+/// Runs until nothing moves, each verb done so many times, each stage broken once if requested.
 fn settle(times: u32, broken: bool) -> Record<State> {
     let mut scene = scene(State::Dark, false);
     scene.room.times = times;

@@ -30,13 +30,11 @@ pub const KIND_PEER: &str = "Peer";
 /// from it by [`Resource::hydrate`] may be decided upon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fields {
-    /// Its id.
     pub id: ResourceId,
     /// What its people call it; unique in its project among the not deleted.
     pub name: String,
     /// The tenancy resource behind it.
     pub tenancy: TenancyId,
-    /// The project.
     pub project: ProjectId,
     /// The blueprint version it was declared from.
     pub blueprint_version: BlueprintVersionId,
@@ -44,13 +42,11 @@ pub struct Fields {
     pub credential: CredentialId,
     /// What was read from the siblings once, at acceptance.
     pub pinned: Pinned,
-    /// The phase.
     pub phase: Phase,
-    /// The generation.
     pub generation: Generation,
-    /// How far it has come.
+    /// The progress of the generation.
     pub generation_state: GenerationState,
-    /// When deletion was asked for; written once.
+    /// When deletion was requested; written once.
     pub deletion_requested_at: Option<Timestamp>,
     /// Until when absence does not count, because a late request may still arrive.
     pub grace_until: Option<Timestamp>,
@@ -71,7 +67,7 @@ pub struct Fields {
 pub struct Pinned {
     /// The installation that owns whatever it creates.
     pub installation: InstallationId,
-    /// The world the substrate lives in.
+    /// The world of the substrate.
     pub world: String,
     /// The project's namespace there.
     pub namespace: String,
@@ -95,20 +91,16 @@ pub struct Pinned {
     pub provider_config: ProviderConfigId,
 }
 
-/// What a declaration fixes for the whole life.
+/// What a declaration fixes for the lifetime of the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declared {
-    /// Its id.
     pub id: ResourceId,
     /// What its people call it.
     pub name: String,
     /// The tenancy resource behind it.
     pub tenancy: TenancyId,
-    /// The project.
     pub project: ProjectId,
-    /// The blueprint version.
     pub blueprint_version: BlueprintVersionId,
-    /// The credential.
     pub credential: CredentialId,
     /// What was read from the siblings.
     pub pinned: Pinned,
@@ -164,22 +156,19 @@ impl Resource {
         &self.fields
     }
 
-    /// Its id.
     pub const fn id(&self) -> ResourceId {
         self.fields.id
     }
 
-    /// The phase.
     pub const fn phase(&self) -> Phase {
         self.fields.phase
     }
 
-    /// The generation.
     pub const fn generation(&self) -> Generation {
         self.fields.generation
     }
 
-    /// How far the generation has come.
+    /// The progress of the generation.
     pub const fn generation_state(&self) -> GenerationState {
         self.fields.generation_state
     }
@@ -189,26 +178,26 @@ impl Resource {
         &self.fields.pinned
     }
 
-    /// When deletion was asked for.
+    /// When deletion was requested.
     pub const fn deletion_requested_at(&self) -> Option<Timestamp> {
         self.fields.deletion_requested_at
     }
 
-    /// Whether something of this life is being torn down, so that every generation counts.
+    /// Whether a part of this resource is being torn down, so that every generation counts.
     pub const fn is_tearing_down(&self) -> bool {
         self.fields.deletion_requested_at.is_some()
             || self.fields.phase.is_leaving()
             || matches!(self.fields.generation_state, GenerationState::Leaving)
     }
 
-    /// Whether a token of this generation may be redeemed: no agent enrols into a generation that
-    /// is leaving.
+    /// Whether a token of this generation may be redeemed: no agent enrols into a generation in
+    /// teardown.
     pub fn admits(&self, generation: Generation) -> bool {
         self.fields.generation == generation && !self.is_tearing_down()
     }
 
-    /// The row as its next worker takes it: a worker that has released its lease cleanly since
-    /// the leaving began is not waited for any more.
+    /// The row as its next worker takes it: a worker that has released its lease cleanly since the
+    /// teardown began is not awaited any more.
     #[must_use]
     pub fn with_grace(&self, outstanding: &Outstanding, now: Timestamp) -> Self {
         let mut next = self.clone();
@@ -216,12 +205,12 @@ impl Resource {
         next
     }
 
-    /// Whether absence counts: no request from before the leaving began can still arrive.
+    /// Whether absence counts: no request from before the teardown began can still arrive.
     pub fn is_grace_over(&self, now: Timestamp) -> bool {
         self.fields.grace_until.is_none_or(|until| until <= now)
     }
 
-    /// The facts of the row, with the identity rows as this step leaves them.
+    /// The facts of the row, with the identity rows as of the end of this step.
     pub fn facts(&self, name_ledger: &NameLedger, now: Timestamp) -> RowFacts {
         let intent = match self.fields.deletion_requested_at {
             Some(_) => Intent::Requested,
@@ -268,7 +257,7 @@ impl Resource {
         next.touched(self, now)
     }
 
-    /// The row after deletion was asked for; the same row if it already was.
+    /// The row after deletion was requested; the same row if it already was.
     pub(super) fn retired(&self, grace_until: Option<Timestamp>, now: Timestamp) -> Self {
         if self.fields.deletion_requested_at.is_some() {
             return self.clone();
@@ -283,7 +272,7 @@ impl Resource {
         next.touched(self, now)
     }
 
-    /// The row after a new generation was asked for.
+    /// The row after a new generation was requested.
     pub(super) fn replaced(&self, grace_until: Option<Timestamp>, now: Timestamp) -> Self {
         let mut next = self.clone();
         next.fields.phase = Phase::Pending;
@@ -301,7 +290,7 @@ impl Resource {
         next.touched(self, now)
     }
 
-    /// The row after it was taken back to be torn down.
+    /// The row after an abandoned resource was put back into teardown.
     pub(super) fn reaped(&self, now: Timestamp) -> Self {
         let mut next = self.clone();
         next.fields.outcome = Some(Outcome::Removed);
@@ -320,7 +309,7 @@ impl Resource {
         self
     }
 
-    /// Where the XR and its anchor live; beside all namespaces, nowhere.
+    /// The namespace of the XR and its anchor; empty if they are cluster-scoped.
     fn place(&self) -> String {
         match self.fields.pinned.composite.scope() {
             Scope::Namespaced => self.fields.pinned.namespace.clone(),

@@ -1,4 +1,4 @@
-//! Every invariant and every turn of the row.
+//! Every invariant and every change of the row.
 
 use usher_kernel::{Evidence, NameState, Requeue, Uid};
 use uuid::Uuid;
@@ -68,7 +68,7 @@ fn both_constructors_refuse_a_broken_field_by_its_name() {
 
 // Requirement: B-27, A-2
 #[test]
-fn a_stored_row_that_contradicts_itself_is_refused_by_the_name_of_the_field() {
+fn a_contradictory_stored_row_is_refused_by_field_name() {
     let cases = [
         ("updated_at", bent(|it| it.updated_at = EARLIER), "nothing changes before it is declared"),
         ("phase_since", bent(|it| it.phase_since = EARLIER), "no phase begins before that"),
@@ -108,7 +108,7 @@ fn a_stored_row_that_contradicts_itself_is_refused_by_the_name_of_the_field() {
 
 // Requirement: O-19, A-3
 #[test]
-fn a_stored_row_comes_back_as_it_was_written() {
+fn a_stored_row_is_read_as_it_was_written() {
     let cases = [
         (fields(), "new"),
         (
@@ -123,7 +123,10 @@ fn a_stored_row_comes_back_as_it_was_written() {
             }),
             "moved",
         ),
-        (bent(|it| it.deletion_requested_at = Some(START)), "asked to leave, phase not moved yet"),
+        (
+            bent(|it| it.deletion_requested_at = Some(START)),
+            "deletion requested, phase not moved yet",
+        ),
         (
             bent(|it| {
                 it.phase = Phase::Deleted;
@@ -167,7 +170,7 @@ fn a_declaration_always_begins_at_the_beginning() {
 }
 
 #[test]
-fn showing_out_begins_with_intent_or_with_a_leaving_generation() {
+fn teardown_begins_with_deletion_or_with_an_old_generation() {
     assert!(!resource(|_| ()).is_tearing_down(), "wanted");
     assert!(!resource(|it| it.phase = Phase::Failed).is_tearing_down(), "failed and kept");
     assert!(
@@ -175,7 +178,7 @@ fn showing_out_begins_with_intent_or_with_a_leaving_generation() {
         "being replaced"
     );
     let asked = resource(|it| it.deletion_requested_at = Some(START));
-    assert!(asked.is_tearing_down(), "asked for, phase not moved yet");
+    assert!(asked.is_tearing_down(), "requested, phase not moved yet");
     assert!(leaving(Phase::Deregistering).is_tearing_down(), "leaving");
 }
 
@@ -184,15 +187,15 @@ fn showing_out_begins_with_intent_or_with_a_leaving_generation() {
 fn a_token_is_admitted_into_its_own_generation_while_it_stays() {
     let cases = [
         (resource(|_| ()), G1, true, "the current generation"),
-        (resource(|_| ()), G2, false, "a generation to come"),
+        (resource(|_| ()), G2, false, "a future generation"),
         (resource(|it| it.generation = G2), G1, false, "a generation that passed"),
         (
             resource(|it| it.generation_state = GenerationState::Leaving),
             G1,
             false,
-            "a generation on its way out",
+            "a generation being torn down",
         ),
-        (leaving(Phase::Deregistering), G1, false, "a resource on its way out"),
+        (leaving(Phase::Deregistering), G1, false, "a resource being torn down"),
     ];
     for (resource, generation, admitted, why) in cases {
         assert_eq!(resource.admits(generation), admitted, "{why}");
@@ -210,7 +213,7 @@ fn absence_counts_from_the_end_of_the_in_flight_grace_on() {
 }
 
 #[test]
-fn the_facts_of_the_row_are_its_own_and_those_of_its_book() {
+fn row_facts_come_from_the_row_and_its_name_ledger() {
     let plain = resource(|_| ());
     let anchor = plain.anchor_name(G1);
     let open = NameLedger::new([seen(anchor.clone(), "a")]);
@@ -241,7 +244,7 @@ fn the_facts_of_the_row_are_its_own_and_those_of_its_book() {
         role: MeshRole::Standalone,
         finalization: Finalization::InFlight,
     };
-    assert_eq!(other.facts(&settled, NOW), leaving, "quiet comes before settled");
+    assert_eq!(other.facts(&settled, NOW), leaving, "the grace ends before names settle");
 }
 
 // Requirement: A-22
@@ -330,12 +333,12 @@ fn intent_is_recorded_once() {
         it.phase_since = LATER;
     });
     assert_eq!(asked.fields(), &expected);
-    assert_eq!(asked.retired(None, NOW), asked, "asking again changes nothing");
+    assert_eq!(asked.retired(None, NOW), asked, "a repeated request changes nothing");
 }
 
 // Requirement: T-11
 #[test]
-fn the_later_quiet_time_is_kept() {
+fn the_later_end_of_the_in_flight_grace_is_kept() {
     let cases = [
         (None, None, None),
         (Some(LATER), None, Some(LATER)),
@@ -365,12 +368,12 @@ fn a_replacement_is_begun_once_and_in_pending() {
     });
     let leaving = it.replaced(Some(NOW), LATER);
     assert_eq!(leaving.fields(), &expected);
-    assert_eq!(leaving.replaced(None, NOW), leaving, "one is on its way");
+    assert_eq!(leaving.replaced(None, NOW), leaving, "one is in progress");
 }
 
 // Requirement: A-16
 #[test]
-fn giving_up_ends_the_row_and_keeps_an_earlier_intent() {
+fn abandon_ends_the_row_and_keeps_an_earlier_intent() {
     let given_up = resource(|_| ()).abandoned(LATER);
     let expected = bent(|it| {
         it.phase = Phase::Deleted;
@@ -430,7 +433,7 @@ fn a_resource_without_a_node_skips_the_drain() {
 
 // Requirement: L-22
 #[test]
-fn an_xr_beside_all_namespaces_and_its_anchor_live_nowhere_else() {
+fn a_cluster_scoped_xr_and_its_anchor_have_no_namespace() {
     let it = resource(|it| it.pinned.composite = cluster_wide());
     let anchor = it.anchor_name(G1);
     assert_eq!((anchor.kind.as_str(), anchor.place.as_str()), ("ClusterAnchor", ""));

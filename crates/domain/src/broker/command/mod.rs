@@ -1,4 +1,4 @@
-//! What a person can ask for: each command answers with a change to commit, or a refusal.
+//! What an operator can request: each command answers with a change to commit, or a refusal.
 
 use std::time::Duration;
 
@@ -17,11 +17,10 @@ pub struct Change {
     pub next: Resource,
     /// The identity rows that change with it.
     pub rows: Vec<Row>,
-    /// Its event.
     pub event: Option<Event>,
 }
 
-/// What is outstanding when a command takes the resource out of its workers' hands.
+/// What is outstanding when a command ends the work on the resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outstanding {
     /// When the last lease ends, or ended, that was not released.
@@ -45,7 +44,7 @@ pub fn deprovision(resource: &Resource, outstanding: &Outstanding, now: Timestam
     Change { next, rows: vec![], event }
 }
 
-/// Asks for a new generation: the old one is torn down first.
+/// Requests a new generation: the old one is torn down first.
 pub fn replace(
     resource: &Resource,
     outstanding: &Outstanding,
@@ -64,7 +63,7 @@ pub fn replace(
     Ok(Change { next, rows: vec![], event: None })
 }
 
-/// Gives the resource up: the sanctioned end of a life whose world cannot answer any more.
+/// Abandons the resource: the sanctioned end of a resource whose world cannot answer any more.
 ///
 /// Every open identity row becomes `abandoned`; those rows are the orphan record.
 pub fn abandon(

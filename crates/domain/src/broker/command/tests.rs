@@ -1,4 +1,4 @@
-//! What a person can ask for, and what is refused.
+//! What an operator can request, and what is refused.
 
 use super::*;
 use crate::broker::fixture::{G1, NOW, START, gone, leaving, record, resource, seen};
@@ -50,7 +50,7 @@ fn a_worker_that_released_its_lease_cleanly_is_not_waited_for() {
 
 // Requirement: A-12, V-4
 #[test]
-fn deletion_is_accepted_from_every_phase_and_told_once() {
+fn deletion_is_accepted_from_every_phase_and_emitted_once() {
     for phase in
         [Phase::Pending, Phase::Provisioning, Phase::Enrolling, Phase::Ready, Phase::Failed]
     {
@@ -60,7 +60,7 @@ fn deletion_is_accepted_from_every_phase_and_told_once() {
         let event = Some(Event::Deleting);
         assert_eq!(change, Change { next: next.clone(), rows: vec![], event }, "{phase}");
         let again = deprovision(&next, &until(90_000), NOW.after(BOUND));
-        assert_eq!(again, Change { next, rows: vec![], event: None }, "{phase}, asked again");
+        assert_eq!(again, Change { next, rows: vec![], event: None }, "{phase}, requested again");
     }
 }
 
@@ -74,7 +74,7 @@ fn a_replacement_is_accepted_in_the_converge_phases() {
         assert_eq!(change, Change { next: next.clone(), rows: vec![], event: None }, "{phase}");
         assert_eq!(next.generation_state(), GenerationState::Leaving);
         let again = replace(&next, &until(90_000), NOW.after(BOUND)).unwrap();
-        assert_eq!(again, Change { next, rows: vec![], event: None }, "{phase}, asked again");
+        assert_eq!(again, Change { next, rows: vec![], event: None }, "{phase}, requested again");
     }
 }
 
@@ -97,7 +97,7 @@ fn a_replacement_is_refused_where_nothing_shall_follow() {
 
 // Requirement: A-15
 #[test]
-fn giving_up_needs_a_reason_and_no_node() {
+fn abandon_needs_a_reason_and_no_node() {
     let record = record(leaving(Phase::Deregistering), []);
     let what = record.state.id().to_string();
     for reason in ["", " \n"] {
@@ -110,7 +110,7 @@ fn giving_up_needs_a_reason_and_no_node() {
 
 // Requirement: A-16, V-5
 #[test]
-fn giving_up_abandons_what_is_open_and_is_told() {
+fn abandon_closes_open_names_and_emits_an_event() {
     let it = leaving(Phase::Deprovisioning);
     let open = seen(it.xr_name(G1), "x");
     let record = record(it.clone(), [gone(it.anchor_name(G1), "a"), open.clone()]);
@@ -125,7 +125,7 @@ fn giving_up_abandons_what_is_open_and_is_told() {
 
 // Requirement: A-17
 #[test]
-fn giving_up_what_is_deleted_changes_and_tells_nothing() {
+fn abandon_of_a_deleted_resource_changes_and_emits_nothing() {
     let it = leaving(Phase::Deprovisioning).abandoned(START);
     let record = record(it.clone(), [seen(it.xr_name(G1), "x")]);
     let change = Change { next: it, rows: vec![], event: None };
@@ -134,7 +134,7 @@ fn giving_up_what_is_deleted_changes_and_tells_nothing() {
 
 // Requirement: L-25
 #[test]
-fn what_was_given_up_is_taken_back_and_nothing_else_is() {
+fn only_an_abandoned_resource_is_put_back_into_teardown() {
     let it = leaving(Phase::Deprovisioning);
     let refused = Err(Refusal::NotAbandoned { what: it.id().to_string() });
     assert_eq!(reap(&record(it.clone(), []), "admin", NOW), refused);

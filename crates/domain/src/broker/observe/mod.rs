@@ -42,7 +42,7 @@ impl Observation for Observed {
     }
 }
 
-/// Judges one look.
+/// Judges one snapshot.
 pub fn fold(resource: &Resource, name_ledger: &NameLedger, snapshot: &Snapshot) -> Observed {
     let finalization = resource.is_tearing_down();
     let held = snapshot.guard_tripped;
@@ -118,7 +118,7 @@ impl Judge<'_> {
         object.is_labelled(self.resource.pinned().installation, &self.resource.id().to_string())
     }
 
-    /// The generations whose anchors and tokens this look speaks of.
+    /// The generations whose anchors and tokens this snapshot covers.
     fn generations(&self) -> impl Iterator<Item = Generation> + use<> {
         (Generation::FIRST.0..=self.resource.generation().0).map(Generation)
     }
@@ -136,7 +136,7 @@ impl Judge<'_> {
         self.generations().map(|it| self.anchor_of(it).1).collect()
     }
 
-    /// During teardown, any anchor that still stands counts before one that does not.
+    /// During teardown, any anchor that still exists counts before one that does not.
     fn anchor(&self) -> Anchor {
         if !self.finalization {
             return self.anchor_of(self.resource.generation()).0;
@@ -180,7 +180,7 @@ impl Judge<'_> {
         (fact, sightings)
     }
 
-    /// Whether another object stood under the name before: a second object of one generation never
+    /// Whether another object had the name before: a second object of one generation never
     /// had that generation's token to itself.
     fn is_replaced(&self, name: &Name, found: &XrObject) -> bool {
         let mut stood = self.name_ledger.rows().iter().filter(|row| row.name == *name);
@@ -336,7 +336,7 @@ fn standing(found: &XrObject, replaced: bool) -> Xr {
     }
 }
 
-/// How much of a failure's message is told.
+/// How much of a failure's message is reported.
 pub const FAILURE_LENGTH_MAX: usize = 1_024;
 
 fn is_composed(resource: &Resource, name: &Name) -> bool {

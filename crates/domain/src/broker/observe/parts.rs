@@ -27,7 +27,7 @@ fn standing(uid: &str, ours: bool) -> ComposedState {
     ComposedState::Present { uid: Uid::new(uid), ours }
 }
 
-/// What is told of one composed name, as fact and as rows.
+/// The result for one composed name, as fact and as rows.
 fn folded(it: &Resource, rows: Vec<Row>, snapshot: &Snapshot) -> (Composed, Vec<NameState>) {
     let name_ledger = NameLedger::new(rows);
     let folded = fold(it, &name_ledger, snapshot);
@@ -36,7 +36,7 @@ fn folded(it: &Resource, rows: Vec<Row>, snapshot: &Snapshot) -> (Composed, Vec<
     (folded.facts.composed, changed.map(|row| row.state).collect())
 }
 
-/// A look with one composed name, the XR there or not.
+/// A snapshot with one composed name, the XR there or not.
 fn with_child(child: ComposedSnapshot, xr_there: bool) -> Snapshot {
     let xr = xr_there.then(|| xr("x", "a", Condition::Ready));
     Snapshot { composed: vec![child], xr: Ok(xr), ..snapshot() }
@@ -50,7 +50,7 @@ fn recorded(it: &Resource, row: Option<Row>) -> Vec<Row> {
 
 // Requirement: L-15, O-18, T-9
 #[test]
-fn what_an_xr_composed_is_recorded_when_it_is_there_or_announced() {
+fn a_composed_object_is_recorded_when_it_exists_or_is_announced() {
     let it = leaving(Phase::Deprovisioning);
     let name = || part("p", G1);
     let absent = |referred| child(ComposedState::Absent, referred);
@@ -80,7 +80,7 @@ fn what_an_xr_composed_is_recorded_when_it_is_there_or_announced() {
 
 // Requirement: T-8
 #[test]
-fn an_announced_name_is_gone_once_the_xr_is_gone_and_all_is_quiet() {
+fn an_announced_name_is_gone_once_xr_and_grace_are_over() {
     let rows = |it: &Resource| recorded(it, Some(intended(part("p", G1))));
     let absent = |there| with_child(child(ComposedState::Absent, false), there);
     let wanted = resource(|_| ());
@@ -98,7 +98,11 @@ fn an_announced_name_is_gone_once_the_xr_is_gone_and_all_is_quiet() {
         it.deletion_requested_at = Some(START);
         it.grace_until = Some(snapshot().at.after(std::time::Duration::from_micros(1)));
     });
-    assert_eq!(folded(&loud, rows(&loud), &absent(false)), open, "a driver may still be heard");
+    assert_eq!(
+        folded(&loud, rows(&loud), &absent(false)),
+        open,
+        "a request may still be in flight"
+    );
 }
 
 // Requirement: O-18
@@ -177,7 +181,7 @@ fn every_state_of_a_token_has_its_fact_and_its_answer() {
 }
 
 #[test]
-fn the_current_token_counts_and_every_recorded_one_is_told() {
+fn the_current_token_counts_and_every_recorded_one_is_reported() {
     let it = resource(|it| it.generation = G2);
     let tokens = BTreeMap::from([(G1, TokenState::Redeemable), (G2, TokenState::Expired)]);
     let snapshot = Snapshot { tokens, ..snapshot() };
@@ -224,7 +228,7 @@ fn a_peer_is_present_until_it_is_deregistered() {
 
 // Requirement: O-14, T-24
 #[test]
-fn peers_of_other_generations_count_only_while_showing_out() {
+fn peers_of_other_generations_count_only_during_teardown() {
     let converging = resource(|it| it.generation = G2);
     let replacing = resource(|it| {
         it.generation = G2;

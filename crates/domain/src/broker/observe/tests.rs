@@ -60,7 +60,7 @@ fn xr_kind() -> String {
 
 // Requirement: O-2, M-8
 #[test]
-fn a_clear_look_at_nothing_says_so() {
+fn a_complete_snapshot_of_nothing_is_absence() {
     let it = resource(|_| ());
     let name_ledger = NameLedger::new(it.intended("usher", START));
     let folded = fold(&it, &name_ledger, &snapshot());
@@ -106,7 +106,7 @@ fn every_simple_answer_has_its_fact() {
     }
 }
 
-/// A look in which one part did not answer.
+/// A snapshot in which one part did not answer.
 fn blinded(part_of: &str, why: Unknown) -> Snapshot {
     bent(|snapshot| match part_of {
         "gate" => snapshot.namespace_ready = Err(why),
@@ -198,8 +198,8 @@ fn an_anchor_is_ours_by_its_labels_and_recorded_by_its_uid() {
         (seen(name.clone(), "a"), plain(), Anchor::Ours, "recorded"),
         (gone(name.clone(), "a"), plain(), Anchor::Unrecorded, "the row says it is gone"),
         (seen(name.clone(), "b"), plain(), Anchor::Unrecorded, "another was recorded"),
-        (seen(name.clone(), "a"), going.clone(), Anchor::Leaving, "on its way out"),
-        (intent(), going, Anchor::Leaving, "on its way out, not recorded"),
+        (seen(name.clone(), "a"), going.clone(), Anchor::Leaving, "being deleted"),
+        (intent(), going, Anchor::Leaving, "being deleted, not recorded"),
         (
             seen(name.clone(), "a"),
             other(|it| it.record_id = None),
@@ -212,8 +212,13 @@ fn an_anchor_is_ours_by_its_labels_and_recorded_by_its_uid() {
             Anchor::Foreign,
             "another, stripped",
         ),
-        (intent(), other(|it| it.record_id = None), Anchor::Foreign, "no life"),
-        (intent(), other(|it| it.record_id = Some("x".into())), Anchor::Foreign, "another life"),
+        (intent(), other(|it| it.record_id = None), Anchor::Foreign, "no resource"),
+        (
+            intent(),
+            other(|it| it.record_id = Some("x".into())),
+            Anchor::Foreign,
+            "another resource",
+        ),
         (intent(), other(|it| it.installation = None), Anchor::Foreign, "no installation"),
         (
             intent(),
@@ -238,13 +243,13 @@ fn while_converging_only_the_current_anchor_counts() {
     let replacing = second(|it| it.generation_state = GenerationState::Leaving);
     assert_eq!(facts(&replacing, rows(&replacing), &old).anchor, Anchor::Ours, "every one counts");
     let name_ledger = NameLedger::new(rows(&converging));
-    let told = answers(&converging, &name_ledger, &old, ANCHOR);
-    assert_eq!(told, vec![(G1, present("a1", true)), (G2, OPEN)], "each one is recorded");
+    let reported = answers(&converging, &name_ledger, &old, ANCHOR);
+    assert_eq!(reported, vec![(G1, present("a1", true)), (G2, OPEN)], "each one is recorded");
 }
 
 // Requirement: O-14
 #[test]
-fn the_worst_anchor_is_the_one_that_stands_firmest() {
+fn the_worst_anchor_is_the_hardest_to_delete() {
     let ranking = [
         Anchor::Absent,
         Anchor::Foreign,
@@ -293,7 +298,7 @@ fn an_xr_is_ours_by_labels_and_by_the_recorded_anchor_as_owner() {
         (recorded(), drifted, Xr::Drifted, "ready and drifted"),
         (recorded(), unready, Xr::Converging, "drift counts once it is ready"),
         (recorded(), plain(failed), Xr::Failed, "failed"),
-        (recorded(), going.clone(), Xr::Deleting, "on its way out"),
+        (recorded(), going.clone(), Xr::Deleting, "being deleted"),
         (seen(name.clone(), "y"), plain(Condition::Ready), Xr::Replaced, "another was recorded"),
         (gone(name.clone(), "y"), plain(Condition::Ready), Xr::Replaced, "another was recorded"),
         (
@@ -302,7 +307,7 @@ fn an_xr_is_ours_by_labels_and_by_the_recorded_anchor_as_owner() {
             Xr::Ready,
             "the same object, back again",
         ),
-        (seen(name.clone(), "y"), going, Xr::Deleting, "a replacement on its way out"),
+        (seen(name.clone(), "y"), going, Xr::Deleting, "a replacement being deleted"),
         (recorded(), unlabelled.clone(), Xr::Ready, "on record, its labels taken off"),
         (recorded(), unowned.clone(), Xr::Ready, "on record, its owner taken off"),
         (seen(name.clone(), "y"), unlabelled.clone(), Xr::Foreign, "another is on record"),
@@ -356,7 +361,7 @@ fn behind_a_tripped_guard_nothing_on_record_is_taken_for_gone() {
     assert_eq!(
         (seen.visibility, seen.xr),
         (Visibility::GuardTripped, Xr::Unknown),
-        "nor what is leaving"
+        "nor what is being deleted"
     );
     let never = NameLedger::new([intended(asked.xr_name(G1)), intended(asked.anchor_name(G1))]);
     let settled = never.absorb(&fold(&asked, &never, &blank).sightings);
@@ -372,7 +377,7 @@ fn a_standalone_resource_has_no_node_even_if_peers_are_unknown() {
 
 // Requirement: O-15
 #[test]
-fn an_xr_under_an_older_anchor_holds_the_name_and_while_showing_out_it_counts() {
+fn an_xr_of_an_older_anchor_holds_the_name_and_counts_in_teardown() {
     let rows = |it: &Resource| {
         [
             gone(it.anchor_name(G1), "a1"),
@@ -385,18 +390,18 @@ fn an_xr_under_an_older_anchor_holds_the_name_and_while_showing_out_it_counts() 
     let converging = second(|_| ());
     assert_eq!(facts(&converging, rows(&converging), &late).xr, Xr::Foreign, "it holds the name");
     let name_ledger = NameLedger::new(rows(&converging));
-    let told = answers(&converging, &name_ledger, &late, &xr_kind());
-    assert_eq!(told, vec![(G1, present("x1", true)), (G2, OPEN)], "it is the old one's");
+    let reported = answers(&converging, &name_ledger, &late, &xr_kind());
+    assert_eq!(reported, vec![(G1, present("x1", true)), (G2, OPEN)], "it is the old one's");
     let replacing = second(|it| it.generation_state = GenerationState::Leaving);
-    assert_eq!(facts(&replacing, rows(&replacing), &late).xr, Xr::Replaced, "it has to go");
+    assert_eq!(facts(&replacing, rows(&replacing), &late).xr, Xr::Replaced, "it must be deleted");
     let same = bent(|snapshot| snapshot.xr = Ok(Some(xr("x0", "a1", Condition::Ready))));
-    assert_eq!(facts(&replacing, rows(&replacing), &same).xr, Xr::Ready, "it has to go");
+    assert_eq!(facts(&replacing, rows(&replacing), &same).xr, Xr::Ready, "it must be deleted");
     let current = bent(|snapshot| snapshot.xr = Ok(Some(xr("x2", "a2", Condition::Ready))));
     for it in [&converging, &replacing] {
         assert_eq!(facts(it, rows(it), &current).xr, Xr::Ready, "the current one");
-        let told = answers(it, &NameLedger::new(rows(it)), &current, &xr_kind());
+        let reported = answers(it, &NameLedger::new(rows(it)), &current, &xr_kind());
         let absent = Answer::Absent { settled: it.is_tearing_down() };
-        assert_eq!(told, vec![(G1, absent), (G2, present("x2", true))]);
+        assert_eq!(reported, vec![(G1, absent), (G2, present("x2", true))]);
     }
 }
 
@@ -406,16 +411,16 @@ fn a_foreign_xr_is_foreign_to_every_generation() {
     let it = second(|_| ());
     let rows = [gone(it.xr_name(G1), "x1"), foreign(it.xr_name(G2))];
     let snapshot = bent(|snapshot| snapshot.xr = Ok(Some(xr("y", "b", Condition::Ready))));
-    let told = answers(&it, &NameLedger::new(rows), &snapshot, &xr_kind());
-    assert_eq!(told, vec![(G1, present("y", false)), (G2, present("y", false))]);
+    let reported = answers(&it, &NameLedger::new(rows), &snapshot, &xr_kind());
+    assert_eq!(reported, vec![(G1, present("y", false)), (G2, present("y", false))]);
 }
 
 // Requirement: O-21
 #[test]
 fn an_unknown_xr_is_unknown_once() {
     let it = second(|_| ());
-    let told = answers(&it, &NameLedger::default(), &blinded("xr", Forbidden), &xr_kind());
-    assert_eq!(told, vec![(G2, Answer::Unknown(Forbidden))]);
+    let reported = answers(&it, &NameLedger::default(), &blinded("xr", Forbidden), &xr_kind());
+    assert_eq!(reported, vec![(G2, Answer::Unknown(Forbidden))]);
 }
 
 // Requirement: O-4
@@ -458,13 +463,13 @@ fn in_a_replaced_world_only_recorded_uids_count() {
         snapshot.authority = Authority::Replaced;
         snapshot.xr = Err(Forbidden);
     });
-    let told = answers(&it, &name_ledger, &refused, &xr_kind());
-    assert_eq!(told, vec![(G1, Answer::Unknown(Forbidden))], "the cause is kept");
+    let reported = answers(&it, &name_ledger, &refused, &xr_kind());
+    assert_eq!(reported, vec![(G1, Answer::Unknown(Forbidden))], "the cause is kept");
 }
 
 // Requirement: L-14
 #[test]
-fn absence_settles_only_while_showing_out_and_quiet() {
+fn absence_settles_only_in_teardown_after_the_grace() {
     let asked = |quiet: Option<_>| {
         resource(|it| {
             it.deletion_requested_at = Some(START);
@@ -474,7 +479,7 @@ fn absence_settles_only_while_showing_out_and_quiet() {
     let later = NOW.after(std::time::Duration::from_micros(1));
     let cases = [
         (resource(|_| ()), OPEN, "wanted"),
-        (resource(|it| it.grace_until = Some(NOW)), OPEN, "wanted and quiet"),
+        (resource(|it| it.grace_until = Some(NOW)), OPEN, "not in teardown, grace is over"),
         (asked(Some(later)), OPEN, "in teardown, a request of a worker may still arrive"),
         (asked(Some(NOW)), SETTLED, "in teardown, the grace is over"),
         (asked(None), SETTLED, "in teardown, no lease was held"),
@@ -482,15 +487,15 @@ fn absence_settles_only_while_showing_out_and_quiet() {
     ];
     for (it, expected, why) in cases {
         for kind in [ANCHOR.to_owned(), xr_kind()] {
-            let told = answers(&it, &NameLedger::default(), &snapshot(), &kind);
-            assert_eq!(told, vec![(G1, expected.clone())], "{why}");
+            let reported = answers(&it, &NameLedger::default(), &snapshot(), &kind);
+            assert_eq!(reported, vec![(G1, expected.clone())], "{why}");
         }
     }
 }
 
 // Requirement: O-12
 #[test]
-fn a_failure_is_told_in_its_own_words_up_to_a_bound() {
+fn a_failure_message_is_reported_up_to_a_bound() {
     let it = resource(|_| ());
     let failed = |message: String| {
         let found = xr("x", "a", Condition::Failed { message });

@@ -1,4 +1,4 @@
-//! The finite facts of a ProviderConfig's life, and its verdict.
+//! The finite facts of a ProviderConfig, and its verdict.
 
 use std::convert::Infallible;
 
@@ -11,7 +11,7 @@ use crate::object::closed::closed_set;
 closed_set! {
     /// Where a ProviderConfig is.
     "provider config phase" Phase {
-        /// Wanted, not there yet.
+        /// It has users and is not complete yet.
         Pending = "Pending",
         /// There, and recorded.
         Ready = "Ready",
@@ -33,19 +33,19 @@ closed_set! {
 }
 
 closed_set! {
-    /// The ProviderConfig together with its Secret, which lives exactly as long.
+    /// The ProviderConfig together with its Secret, which exists exactly as long.
     "object" Object {
         /// Neither is there.
         Absent = "Absent",
         /// Ours, but the uid of one is not in the ledger yet.
         Unrecorded = "Unrecorded",
-        /// Ours, recorded, and as rendered; during teardown: one still stands.
+        /// Ours, recorded, and as rendered; during teardown: one still exists.
         Present = "Present",
         /// Ours and recorded, but one is not as it should be rendered, or missing.
         Drifted = "Drifted",
         /// Ours, and one is being deleted.
         Deleting = "Deleting",
-        /// A foreign object has a name of theirs; during teardown: and no other stands.
+        /// A foreign object has a name of theirs; during teardown: and none of ours exists.
         Foreign = "Foreign",
         /// Unknown.
         Unknown = "Unknown",
@@ -59,9 +59,9 @@ closed_set! {
         CreateAnchor = "CreateAnchor",
         /// Create each object, or apply it onto the one that was seen.
         Apply = "Apply",
-        /// Ask one object to go, at the uid and revision that were seen.
+        /// Delete one object, at the uid and revision that were seen.
         Delete = "Delete",
-        /// Ask the anchor to go.
+        /// Delete the anchor.
         DeleteAnchor = "DeleteAnchor",
     }
 }
@@ -84,7 +84,6 @@ pub struct Facts {
     pub visibility: Visibility,
     /// The project's namespace.
     pub gate: Gate,
-    /// The anchor.
     pub anchor: Anchor,
     /// The ProviderConfig together with its Secret.
     pub object: Object,

@@ -1,4 +1,4 @@
-//! What holds of any look at any ProviderConfig, whatever the rules say.
+//! What holds of any snapshot of any ProviderConfig, whatever the rules say.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -40,8 +40,8 @@ fn any_record() -> impl Strategy<Value = Record<ProviderConfig>> {
             let written = [state.config_name(it), state.external_secret_name(it)];
             written.into_iter().chain([state.anchor_name(it), state.secret_name(it)])
         });
-        let books = any_name_ledger(names.collect());
-        books.prop_map(move |name_ledger| Record {
+        let ledgers = any_name_ledger(names.collect());
+        ledgers.prop_map(move |name_ledger| Record {
             version: Version(1),
             state: state.clone(),
             name_ledger,
@@ -80,7 +80,7 @@ fn any_snapshot() -> impl Strategy<Value = Snapshot> {
         })
 }
 
-/// What a look heard of an object that is no anchor.
+/// What a snapshot says of an object that is no anchor.
 fn reading<'a>(snapshot: &'a Snapshot, name: &Name) -> &'a snapshot::Reading<Option<Found>> {
     match name.kind.as_str() {
         KIND_SECRET => &snapshot.secret,
@@ -97,7 +97,7 @@ fn decide(
     assert_eq!(
         seen,
         fold(&record.state, &record.name_ledger, snapshot),
-        "the same look, the same facts"
+        "the same snapshot, the same facts"
     );
     let Decision { next, rows, effect, .. } =
         ProviderConfigReconciler::default().decide(record, &seen, NOW);
@@ -122,7 +122,7 @@ proptest! {
 
     // Requirement: P-7
     #[test]
-    fn only_what_is_seen_is_taken_away_and_only_while_leaving(
+    fn only_what_is_seen_is_deleted_and_only_in_teardown(
         record in any_record(),
         snapshot in any_snapshot(),
     ) {
@@ -148,7 +148,7 @@ proptest! {
 
     // Requirement: P-11
     #[test]
-    fn nothing_ends_before_all_is_quiet(record in any_record(), snapshot in any_snapshot()) {
+    fn nothing_ends_before_the_grace_is_over(record in any_record(), snapshot in any_snapshot()) {
         let before = &record.state;
         let (next, rows, verb) = decide(&record, &snapshot);
         if before.is_tearing_down() && !before.is_grace_over(NOW) {
@@ -202,18 +202,19 @@ proptest! {
         prop_assert!(next.phase != Phase::Gone || before.phase == Phase::Gone || settled);
     }
 
-    /// The first look may record the anchor that proves, in the second, who owns what is under it.
+    /// The first snapshot may record the anchor that proves, in the second, the owner of the
+    /// objects under it.
     // Requirement: L-18
     #[test]
-    fn a_world_that_stands_still_is_on_record_after_two_looks(
+    fn an_unchanging_world_is_recorded_after_two_snapshots(
         record in any_record(),
         snapshot in any_snapshot(),
     ) {
-        let looked = |name_ledger: NameLedger| {
+        let observed = |name_ledger: NameLedger| {
             let seen = fold(&record.state, &name_ledger, &snapshot);
             name_ledger.with(&name_ledger.absorb(&seen.sightings))
         };
-        let after = looked(looked(record.name_ledger.clone()));
-        prop_assert_eq!(looked(after.clone()), after);
+        let after = observed(observed(record.name_ledger.clone()));
+        prop_assert_eq!(observed(after.clone()), after);
     }
 }

@@ -1,9 +1,8 @@
-//! The ProviderConfig's own life: one counted row per world, namespace and credential.
+//! The ProviderConfig: one counted row per world, namespace and credential.
 //!
-//! It exists while it has users and goes last. Users are counted in the transactions that
-//! accept and delete resources; at zero the row first *commits* that it is leaving, and only then
-//! asks the object to go, so that no resource accepted in between refers to something that
-//! vanishes.
+//! It exists while it has users and is deleted last. Users are counted in the transactions that
+//! accept and delete resources; at zero the row first *commits* `Leaving`, and only then deletes
+//! the object, so that no resource accepted in between refers to something that vanishes.
 //!
 //! **Invariants**
 //! - `Leaving` is sticky until everything is proven gone; a new user then starts a new generation.
@@ -12,9 +11,9 @@
 //! - What teardown needs is in the row: types and places follow from the provider, every name from
 //!   the id, so that no two rows share an object.
 //!
-//! Three objects stand under an anchor: the ProviderConfig, the ExternalSecret, and the Secret that
-//! is materialised for it. The first two are ours to write. The Secret is another controller's
-//! work: it is recorded when it is seen and goes with the rest.
+//! An anchor owns three objects: the ProviderConfig, the ExternalSecret, and the Secret that is
+//! materialised for it. The first two are ours to write. The Secret is written by another
+//! controller: it is recorded when it is seen and is deleted with the others.
 
 mod facts;
 mod observe;
@@ -47,15 +46,13 @@ pub const KIND_SECRET: &str = "Secret";
 /// The row of one ProviderConfig.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProviderConfig {
-    /// Its id.
     pub id: ProviderConfigId,
     /// The installation that owns it.
     pub installation: InstallationId,
-    /// The world it lives in.
     pub world: String,
-    /// The namespace it serves; its Secret lives there in any case.
+    /// The namespace it serves; its Secret is always there.
     pub namespace: String,
-    /// Whose it is; its type and scope follow from that.
+    /// The cloud provider; type and scope follow from it.
     pub provider: Provider,
     /// The credential it refers to.
     pub credential: CredentialId,
@@ -65,7 +62,6 @@ pub struct ProviderConfig {
     pub users: u32,
     /// Where it is.
     pub phase: Phase,
-    /// The generation.
     pub generation: Generation,
     /// Until when a request from before the last user left may arrive.
     pub grace_until: Option<Timestamp>,
@@ -142,8 +138,8 @@ impl ProviderConfig {
         next
     }
 
-    /// Whether a worker that waits for a change has to look again: the first user came, or the
-    /// last one left. How many there are in between decides nothing.
+    /// Whether a worker that waits for a change has to reconcile: the first user was added, or the
+    /// last one was removed. How many there are in between decides nothing.
     pub const fn is_news_to(&self, before: &Self) -> bool {
         (self.users == 0) != (before.users == 0)
     }
@@ -161,7 +157,7 @@ impl ProviderConfig {
         self.grace_until.is_none_or(|until| until <= now)
     }
 
-    /// Where the ProviderConfig and its anchor live; empty beside all namespaces.
+    /// The namespace of the ProviderConfig and its anchor; empty if they are cluster-scoped.
     fn place(&self) -> String {
         match self.provider.config_type().scope {
             Scope::Namespaced => self.namespace.clone(),

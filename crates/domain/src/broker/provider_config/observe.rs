@@ -1,4 +1,4 @@
-//! From raw answers to the facts of a ProviderConfig's life.
+//! From raw answers to the facts of a ProviderConfig.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::broker::snapshot::Reading;
 use crate::broker::witness::{Claim, Shared, Witness, worst_anchor};
 use crate::object::authority::Authority;
 
-/// Everything one look saw, unjudged.
+/// The unjudged answers of one snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Who answered.
+    /// The authority that answered.
     pub by: String,
     /// When.
     pub at: Timestamp,
@@ -27,18 +27,17 @@ pub struct Snapshot {
     pub namespace_ready: Reading<bool>,
     /// Every anchor under our names or with our label, by generation.
     pub anchors: Reading<BTreeMap<Generation, snapshot::Object>>,
-    /// What stands under the ProviderConfig's name.
+    /// The object under the ProviderConfig's name.
     pub config: Reading<Option<Found>>,
-    /// What stands under the ExternalSecret's name.
+    /// The object under the ExternalSecret's name.
     pub external_secret: Reading<Option<Found>>,
-    /// What stands under the Secret's name; it is not rendered, so it never drifts.
+    /// The object under the Secret's name; it is not rendered, so it never drifts.
     pub secret: Reading<Option<Found>>,
 }
 
 /// One of the objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The object.
     pub object: snapshot::Object,
     /// Whether it differs from what would be rendered.
     pub drifted: bool,
@@ -53,7 +52,7 @@ pub struct Observed {
     pub facts: Facts,
     /// What becomes identity rows of the same commit.
     pub sightings: Vec<Sighting>,
-    /// What stands and is ours, in the order in which it goes, and the revision it was read at.
+    /// Existing objects of ours, in the order of their deletion, and the revision it was read at.
     pub standing: Vec<(Name, String)>,
 }
 
@@ -67,7 +66,7 @@ impl Observation for Observed {
     }
 }
 
-/// Judges one look.
+/// Judges one snapshot.
 pub fn fold(config: &ProviderConfig, name_ledger: &NameLedger, snapshot: &Snapshot) -> Observed {
     let held = snapshot.guard_tripped;
     let witness = Witness {
@@ -80,7 +79,8 @@ pub fn fold(config: &ProviderConfig, name_ledger: &NameLedger, snapshot: &Snapsh
     let judge = Judge { config, snapshot, witness };
     let (anchor, mut sightings) = judge.anchor();
     let [written, external_secret] = judge.written();
-    // The ExternalSecret proves whose the Secret is, though it is recorded with this very commit.
+    // The ExternalSecret proves the owner of the Secret, though it is recorded with this very
+    // commit.
     let known = name_ledger.with(&name_ledger.absorb(&external_secret.sightings));
     let secret =
         Judge { witness: Witness { name_ledger: &known, ..witness }, ..judge }.materialised();
@@ -141,7 +141,7 @@ impl Judge<'_> {
         (Generation::FIRST.0..=self.config.generation.0).map(Generation)
     }
 
-    /// During teardown, any anchor that still stands counts before one that does not.
+    /// During teardown, any anchor that still exists counts before one that does not.
     fn anchor(&self) -> (Anchor, Vec<Sighting>) {
         let judged = self.generations().map(|generation| {
             let reading = match &self.snapshot.anchors {
@@ -211,9 +211,9 @@ impl Judge<'_> {
 
 /// One fact for the ProviderConfig, the ExternalSecret and the Secret.
 ///
-/// During teardown whatever stands counts, and what is being deleted is waited for before the
-/// next is asked. Otherwise both that are written must be there; the Secret is another controller's
-/// work and counts only where its name is taken.
+/// During teardown every existing object counts, and an object being deleted is awaited before the
+/// next is requested. Otherwise both that are written must be there; the Secret is another
+/// controller's work and counts only where its name is taken.
 fn together([config, external_secret, secret]: [Object; 3], showing_out: bool) -> Object {
     let worst = |facts: [Object; 3], foreign| {
         facts.into_iter().max_by_key(|it| rank(*it, foreign)).unwrap_or(Object::Unknown)
@@ -227,7 +227,8 @@ fn together([config, external_secret, secret]: [Object; 3], showing_out: bool) -
     if one_is_missing { Object::Drifted } else { fact }
 }
 
-/// Which fact counts before which; how much a foreign object does depends on what is wanted.
+/// Which fact counts before which; how much a foreign object does depends on whether it is in
+/// teardown.
 const fn rank(object: Object, foreign: u8) -> u8 {
     match object {
         Object::Unknown => 7,

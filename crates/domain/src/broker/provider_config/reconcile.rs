@@ -75,14 +75,14 @@ fn keep(row: RowFacts, seen: Facts) -> Verdict {
         Anchor::Unknown => hold(Requeue::Poll, seen.visibility.unknown_reason()),
         Anchor::Absent | Anchor::Foreign => hold(Requeue::Poll, Reason::AnchorLost),
         Anchor::Unrecorded => hold(Requeue::Now, Reason::RecordingIdentity),
-        // Held by our finalizer, a leaving anchor still owns what stands under it.
+        // Held by our finalizer, an anchor being deleted still owns the objects under it.
         Anchor::Ours | Anchor::Leaving => {
             Verdict::act(VerbKind::Apply, row.phase, Reason::CorrectingDrift)
         }
     }
 }
 
-/// objects → quiet → anchor → gone. What comes back after that is torn down again.
+/// objects → in-flight grace → anchor → gone. What reappears after that is torn down again.
 fn leave(row: RowFacts, seen: Facts) -> Verdict {
     let hold = |reason| Verdict::wait(row.phase, Requeue::Poll, reason);
     if seen.visibility == Visibility::ClusterReplaced {
@@ -101,7 +101,7 @@ fn leave(row: RowFacts, seen: Facts) -> Verdict {
     }
     match seen.anchor {
         Anchor::Unknown => return hold(seen.visibility.unknown_reason()),
-        // One that is being deleted is held by our finalizer: the same verb lets it go.
+        // One that is being deleted is held by our finalizer: the same verb releases it.
         Anchor::Ours | Anchor::Unrecorded | Anchor::Leaving => {
             return Verdict::act(VerbKind::DeleteAnchor, row.phase, Reason::DeletingAnchor);
         }

@@ -16,7 +16,7 @@ use crate::broker::render::anchor::is_anchor;
 /// The reconciler of a ProviderConfig, with its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProviderConfigReconciler {
-    /// The longest rest in a passing phase.
+    /// The longest requeue delay in a passing phase.
     pub interval: Duration,
 }
 
@@ -36,13 +36,13 @@ pub enum Verb {
     },
     /// Create each object under the anchor, or apply it onto the one with this uid.
     Apply {
-        /// The objects in the order in which they are written, and what was seen of them; where
+        /// The objects in the order in which they are written, and the revision observed; where
         /// that is `None` it is a create.
         objects: Vec<(Name, Option<Uid>)>,
         /// The anchor's uid, for the owner references.
         anchor: Uid,
     },
-    /// Ask one object to go, if it still is what was seen.
+    /// Delete one object, if it still is what was seen.
     Delete {
         /// The object.
         object: Name,
@@ -51,7 +51,7 @@ pub enum Verb {
         /// The only revision of it that may be deleted.
         revision: String,
     },
-    /// Ask the anchor with this uid to go.
+    /// Delete the anchor with this uid.
     DeleteAnchor {
         /// The anchor.
         anchor: Name,
@@ -131,8 +131,8 @@ fn facts(config: &ProviderConfig, name_ledger: &NameLedger, now: Timestamp) -> R
     }
 }
 
-/// Gives a verb the names it needs, from the rows as this step leaves them. A verb whose object
-/// is not recorded as ours is not done.
+/// Gives a verb the names it needs, from the rows as of the end of this step. A verb whose object
+/// is not recorded as ours is not applied.
 fn address(
     kind: VerbKind,
     config: &ProviderConfig,

@@ -18,7 +18,7 @@ use crate::object::name;
 /// The reconciler of a provisioned resource, with its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broker {
-    /// The longest rest in a passing phase.
+    /// The longest requeue delay in a passing phase.
     pub interval: Duration,
     /// How long each passing phase may last before its reason says so.
     pub deadlines: Deadlines,
@@ -101,7 +101,7 @@ impl Reconciler for Broker {
         })
     }
 
-    /// A poll ends at the deadline of the phase, so that its reason is told in time.
+    /// A poll ends at the deadline of the phase, so that its reason is reported in time.
     fn timers(&self, next: &Resource, _: &Observed) -> Timers {
         Timers {
             interval: self.interval,
@@ -130,8 +130,8 @@ impl Broker {
     }
 }
 
-/// Gives a verb the names it needs, from the rows as this step leaves them. A verb whose object
-/// is not recorded as ours is not done.
+/// Gives a verb the names it needs, from the rows as of the end of this step. A verb whose object
+/// is not recorded as ours is not applied.
 pub(super) fn address(
     kind: EffectKind,
     resource: &Resource,

@@ -38,7 +38,7 @@ const UP: Facts = Facts { anchor: Anchor::Ours, token: Token::Issued, xr: Xr::Re
 
 // Requirement: W-8
 #[test]
-fn the_figures_are_the_promised_ones() {
+fn the_settings_are_the_documented_ones() {
     let deadlines = Deadlines {
         provisioning: Duration::from_mins(30),
         enrolment: Duration::from_mins(15),
@@ -50,7 +50,7 @@ fn the_figures_are_the_promised_ones() {
 
 // Requirement: W-8, B-26
 #[test]
-fn every_rest_has_its_wake() {
+fn every_requeue_has_its_wake_up() {
     let quiet = NOW.after(Duration::from_secs(7));
     let ready = |it: &mut Fields| it.phase = Phase::Ready;
     let asked = |it: &mut Fields| {
@@ -212,7 +212,7 @@ fn every_verb_is_addressed_by_the_rows() {
 }
 
 #[test]
-fn a_look_that_missed_something_is_no_rest() {
+fn an_incomplete_snapshot_is_requeued() {
     let it = resource(|_| ());
     let (answer, by) = (Answer::Unknown(usher_kernel::Unknown::Unreachable), "cluster".to_owned());
     let missed = Sighting { plural: None, name: it.xr_name(G1), answer, by, at: NOW };
@@ -227,7 +227,7 @@ fn a_look_that_missed_something_is_no_rest() {
 }
 
 #[test]
-fn while_converging_only_the_anchor_of_the_generation_is_let_go() {
+fn while_converging_only_the_anchor_of_the_generation_is_released() {
     let it = resource(|it| it.generation = G2);
     let old = seen(it.anchor_name(G1), "a1");
     let both = NameLedger::new([old.clone(), seen(it.anchor_name(G2), "a2")]);
@@ -238,7 +238,7 @@ fn while_converging_only_the_anchor_of_the_generation_is_let_go() {
 
 // Requirement: L-6, B-7
 #[test]
-fn a_verb_whose_object_is_not_recorded_as_ours_is_not_done() {
+fn a_verb_on_an_object_not_recorded_as_ours_is_not_applied() {
     let it = resource(|it| it.generation = G2);
     let [anchor, xr, peer] = [it.anchor_name(G2), it.xr_name(G2), it.peer_name(G2)];
     let cases = [
@@ -292,7 +292,7 @@ fn the_next_generation_records_its_names_before_it_uses_them() {
 
 // Requirement: B-28
 #[test]
-fn a_rest_records_nothing() {
+fn a_requeue_records_nothing() {
     let record = recorded(|it| it.phase = Phase::Provisioning);
     let facts = Facts { config: Config::Waiting, xr: Xr::Converging, ..UP };
     let wake = Wake::At(NOW.after(Duration::from_secs(30)));
@@ -303,7 +303,7 @@ fn a_rest_records_nothing() {
 
 // Requirement: V-2, V-5
 #[test]
-fn every_crossing_is_told_in_its_own_words() {
+fn every_crossing_emits_its_own_event() {
     let ended = record(leaving(Phase::Deprovisioning), []);
     let failed = Facts { xr: Xr::Failed, ..UP };
     let cases = [
@@ -314,14 +314,14 @@ fn every_crossing_is_told_in_its_own_words() {
     ];
     for (record, facts, failure, event) in cases {
         let seen = Observed { failure: failure.map(str::to_owned), ..observed(facts) };
-        let (_, _, effect, told, ..) = decide(&record, &seen, NOW);
-        assert_eq!((told, effect), (Some(event), None), "{facts:?}");
+        let (_, _, effect, reported, ..) = decide(&record, &seen, NOW);
+        assert_eq!((reported, effect), (Some(event), None), "{facts:?}");
     }
 }
 
 // Requirement: B-29
 #[test]
-fn the_token_begins_to_age_when_the_wanted_substrate_is_first_ready() {
+fn the_token_ages_from_when_its_substrate_is_first_ready() {
     let standalone = |it: &mut Fields| it.pinned.role = MeshRole::Standalone;
     let guarded = Facts { protection: Protection::Another, ..UP };
     let asked = |it: &mut Fields| {
@@ -332,7 +332,7 @@ fn the_token_begins_to_age_when_the_wanted_substrate_is_first_ready() {
         (recorded(standalone), UP, Some(NOW), "ready"),
         (recorded(|_| ()), Facts { xr: Xr::Drifted, ..UP }, Some(NOW), "ready and drifted"),
         (recorded(|_| ()), Facts { xr: Xr::Converging, ..UP }, None, "not ready"),
-        (recorded(asked), guarded, None, "ready and on its way out"),
+        (recorded(asked), guarded, None, "ready and being deleted"),
     ];
     for (record, facts, first, why) in cases {
         let (next, ..) = decide(&record, &observed(facts), NOW);

@@ -1,4 +1,4 @@
-//! What an agent must be told to enrol: where to call, what to run, who it is.
+//! What an agent needs to enrol: the endpoint, the image, its identity.
 //!
 //! **Invariants**
 //! - A URL or an image that exists is printable ASCII without quotes, spaces or expansion signs,
@@ -27,7 +27,7 @@ pub const TOKEN_FILE: &str = "/etc/usher/bootstrap-token";
 /// Where the agent finds its settings.
 pub const CONFIG_FILE: &str = "/etc/usher/agent.json";
 
-/// What an agent is told.
+/// The configuration of an agent.
 #[derive(Clone, Copy, Debug)]
 pub struct Agent<'a> {
     /// Where it calls.
@@ -36,7 +36,6 @@ pub struct Agent<'a> {
     pub image: &'a AgentImage,
     /// The project it enrols into.
     pub project: ProjectId,
-    /// The resource it is.
     pub resource: ResourceId,
 }
 

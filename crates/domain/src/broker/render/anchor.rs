@@ -1,4 +1,4 @@
-//! Anchors: what is created under one goes when it goes.
+//! Anchors: objects created under one are garbage collected with it.
 
 use serde_json::json;
 use usher_kernel::{Name, Uid};
@@ -8,7 +8,7 @@ use crate::object::id::{InstallationId, ProviderConfigId, ResourceId};
 use crate::object::manifest::{Manifest, Owner, Scope};
 use crate::object::name;
 
-/// The life an object belongs to, as written on it.
+/// The record an object belongs to, as written on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnerLabels {
     id: Uuid,
@@ -16,17 +16,17 @@ pub struct OwnerLabels {
 }
 
 impl OwnerLabels {
-    /// The life of a resource.
+    /// A resource.
     pub const fn of_resource(id: ResourceId, installation: InstallationId) -> Self {
         Self { id: *id.as_uuid(), installation }
     }
 
-    /// The life of a ProviderConfig.
+    /// A ProviderConfig.
     pub const fn of_provider_config(id: ProviderConfigId, installation: InstallationId) -> Self {
         Self { id: *id.as_uuid(), installation }
     }
 
-    /// Writes the life on an object.
+    /// Writes the owning record onto an object.
     #[must_use]
     pub fn mark(self, manifest: Manifest) -> Manifest {
         manifest
@@ -35,7 +35,7 @@ impl OwnerLabels {
     }
 }
 
-/// The kind of an anchor: objects beside all namespaces cannot be owned from within one.
+/// The kind of an anchor: cluster-scoped objects cannot be owned by namespaced ones.
 pub const fn kind(scope: Scope) -> &'static str {
     match scope {
         Scope::Namespaced => "Anchor",
@@ -81,7 +81,7 @@ mod tests {
 
     // Requirement: R-3
     #[test]
-    fn an_anchor_lives_where_its_objects_live() {
+    fn an_anchor_has_the_namespace_of_its_objects() {
         let installation = InstallationId::from_uuid(Uuid::from_u128(2));
         let labels =
             OwnerLabels::of_resource(ResourceId::from_uuid(Uuid::from_u128(1)), installation);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_config_has_its_own_life() {
+    fn a_provider_config_has_its_own_labels() {
         let installation = InstallationId::from_uuid(Uuid::from_u128(2));
         let config = ProviderConfigId::from_uuid(Uuid::from_u128(3));
         let marked = OwnerLabels::of_provider_config(config, installation)

@@ -63,7 +63,7 @@ pub enum TokenDelivery<'a> {
     Existing(&'a SecretName),
 }
 
-/// The objects of the agent in `namespace`, in the order they are written.
+/// The objects of the agent in `namespace`, in the order of their writes.
 pub fn bundle(agent: &Agent<'_>, namespace: &str, delivery: TokenDelivery<'_>) -> Vec<Manifest> {
     let bare = |api_version, kind, name| {
         Manifest::new(api_version, kind, name)

@@ -1,10 +1,10 @@
 //! What should exist outside: every manifest the broker writes, a pure function of pinned values.
 //!
 //! **Invariants**
-//! - Equal input gives equal bytes; nothing here asks, logs or waits.
-//! - Every object carries the life and the installation it belongs to; all but the anchor are
+//! - Equal input gives equal bytes; nothing here does I/O, logs or waits.
+//! - Every object carries the record and the installation it belongs to; all but the anchor are
 //!   owned by the anchor of their generation.
-//! - Operator values stand under `spec.parameters` only, so none lands on a key of Crossplane's.
+//! - Operator values are under `spec.parameters` only, so none lands on a key of Crossplane's.
 //! - A token is written to exactly one place; a credential to none.
 
 pub mod agent;

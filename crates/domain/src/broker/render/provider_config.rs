@@ -1,4 +1,4 @@
-//! The ProviderConfig of a credential in a namespace, and how its Secret comes to be.
+//! The ProviderConfig of a credential in a namespace, and the source of its Secret.
 //!
 //! Only coordinates are written: the credential's value never enters this program.
 
@@ -17,13 +17,12 @@ use crate::object::provider::Provider;
 pub struct ProviderConfig<'a> {
     /// Its row.
     pub id: ProviderConfigId,
-    /// Its generation.
     pub generation: Generation,
     /// The owner written on the objects.
     pub labels: OwnerLabels,
-    /// Whose it is.
+    /// The cloud provider.
     pub provider: Provider,
-    /// The project's namespace, where the Secret lives in any case.
+    /// The project's namespace, where the Secret always is.
     pub namespace: &'a str,
     /// The cloud's endpoint document; holds nothing secret.
     pub endpoint: &'a Map<String, Value>,
@@ -56,7 +55,8 @@ pub fn provider_config(it: &ProviderConfig<'_>, seen: Option<&Uid>) -> Manifest 
     manifest.with("spec", "endpoint", Value::Object(it.endpoint.clone()))
 }
 
-/// The order to materialise the Secret from the store called `store`, for exactly as long.
+/// The ExternalSecret that materialises the Secret from the store called `store`, for exactly as
+/// long.
 pub fn external_secret(it: &ProviderConfig<'_>, store: &str, seen: Option<&Uid>) -> Manifest {
     let secret = name::provider_config_secret(it.id);
     let key = format!("{}/{}", it.credential.mount(), it.credential.path());

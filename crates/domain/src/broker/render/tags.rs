@@ -57,7 +57,6 @@ impl Reason {
 /// A label that did not become a tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
-    /// Its key.
     pub key: String,
     /// Why.
     pub reason: Reason,

@@ -14,9 +14,7 @@ use crate::object::name;
 /// What an XR is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct Xr<'a> {
-    /// The resource.
     pub resource: ResourceId,
-    /// Its generation.
     pub generation: Generation,
     /// The owner written on the object.
     pub labels: OwnerLabels,

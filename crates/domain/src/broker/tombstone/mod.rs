@@ -1,7 +1,7 @@
-//! What is left of a deleted resource: it takes away what a late request creates.
+//! What is left of a deleted resource: it deletes what a late request creates.
 //!
-//! A second, tiny life beside the sticky, silent phase `Deleted`. It rests without a timer and is
-//! woken by a change of anything that carries the resource's label.
+//! A second, tiny reconciler beside the sticky phase `Deleted`. It is requeued without a timer and
+//! is woken by a change of anything that carries the resource's label.
 
 mod reason;
 
@@ -26,7 +26,7 @@ pub use reason::Reason;
 /// The reconciler of a tombstone, with its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tombstone {
-    /// How soon to look again at something that came back.
+    /// The requeue delay after something reappeared.
     pub interval: Duration,
     /// How long a tombstone is kept; then it hinders no command any more.
     pub keep: Duration,
@@ -91,8 +91,8 @@ impl Reconciler for Tombstone {
 }
 
 impl Tombstone {
-    /// Whether the tombstone may be put away: it was kept long enough and nothing came back that is
-    /// still on record as standing. What was abandoned is ignored.
+    /// Whether the tombstone may expire: it was kept long enough and no reappeared object is still
+    /// recorded as existing. What was abandoned is ignored.
     pub fn is_over(&self, record: &Record<Resource>, now: Timestamp) -> bool {
         let kept = now.since(record.state.fields().phase_since) >= self.keep;
         record.state.phase() == Phase::Deleted && kept && record.name_ledger.is_settled()
@@ -115,7 +115,7 @@ pub fn rules(seen: Facts) -> Verdict {
     }
     match seen.anchor {
         Anchor::Unknown => return unknown,
-        // One that is being deleted is held by our finalizer: the same verb lets it go.
+        // One that is being deleted is held by our finalizer: the same verb releases it.
         Anchor::Ours | Anchor::Unrecorded | Anchor::Leaving => {
             return Verdict::act(EffectKind::DeleteAnchor, (), Reason::RemovingAnchor);
         }

@@ -1,4 +1,4 @@
-//! What comes back is taken away, recorded, and looked at again.
+//! What reappears is recorded, deleted and requeued.
 
 use usher_kernel::{Answer, Decision, Lifecycle, Row, Sighting, Uid, Wake};
 
@@ -22,7 +22,7 @@ fn deleted() -> Resource {
 fn decide(rows: Vec<Row>, seen: &Observed) -> Parts {
     let decision = Tombstone::default().decide(&record(deleted(), rows), seen, NOW);
     let Decision { next, rows, effect, event, wake, reason } = decision;
-    assert!(event.is_none(), "a tombstone tells nothing");
+    assert!(event.is_none(), "a tombstone emits no event");
     (next, rows, effect, wake, reason)
 }
 
@@ -36,7 +36,7 @@ fn soon() -> Wake {
 
 // Requirement: T-16
 #[test]
-fn a_tombstone_rests_without_a_timer() {
+fn a_tombstone_is_requeued_without_a_timer() {
     let rows = vec![gone(deleted().xr_name(G1), "x")];
     let expected = (deleted(), vec![], None, Wake::OnChange, Reason::NothingReturned);
     assert_eq!(decide(rows, &observed(NOTHING)), expected);
@@ -44,7 +44,7 @@ fn a_tombstone_rests_without_a_timer() {
 
 // Requirement: T-15
 #[test]
-fn what_came_back_is_recorded_and_taken_away() {
+fn what_reappeared_is_recorded_and_deleted() {
     let name = deleted().xr_name(G1);
     let rows = vec![gone(name.clone(), "x")];
     let answer = Answer::Present { uid: Uid::new("y"), ours: true };
@@ -60,7 +60,7 @@ fn what_came_back_is_recorded_and_taken_away() {
 }
 
 #[test]
-fn our_own_guard_on_what_came_back_is_released_first() {
+fn our_own_guard_on_what_reappeared_is_released_first() {
     let name = deleted().xr_name(G1);
     let facts = Facts { xr: Xr::Ready, protection: Protection::Ours, ..NOTHING };
     let effect = Effect::ReleaseProtection { xr: name.clone(), uid: Uid::new("x") };
@@ -70,7 +70,7 @@ fn our_own_guard_on_what_came_back_is_released_first() {
 
 // Requirement: T-15
 #[test]
-fn an_anchor_that_came_back_is_taken_away() {
+fn an_anchor_that_reappeared_is_deleted() {
     let name = deleted().anchor_name(G1);
     let effect = Effect::DeleteAnchor { anchor: name.clone(), uid: Uid::new("a") };
     let facts = observed(Facts { anchor: Anchor::Ours, ..NOTHING });
@@ -92,7 +92,7 @@ fn an_object_not_recorded_as_ours_is_not_touched() {
 
 // Requirement: T-16
 #[test]
-fn a_tombstone_looks_again_at_whatever_it_waits_for() {
+fn a_tombstone_is_requeued_while_it_waits() {
     let cases = [
         (Facts { xr: Xr::Deleting, ..NOTHING }, Reason::WaitingForDeletion),
         (Facts { composed: Composed::Present, ..NOTHING }, Reason::WaitingForDeletion),
@@ -108,7 +108,7 @@ fn a_tombstone_looks_again_at_whatever_it_waits_for() {
 
 // Requirement: T-28
 #[test]
-fn an_anchor_held_by_our_finalizer_is_let_go() {
+fn an_anchor_held_by_our_finalizer_is_released() {
     let name = deleted().anchor_name(G1);
     let effect = Effect::DeleteAnchor { anchor: name.clone(), uid: Uid::new("a") };
     let facts = observed(Facts { anchor: Anchor::Leaving, ..NOTHING });
@@ -117,7 +117,7 @@ fn an_anchor_held_by_our_finalizer_is_let_go() {
 }
 
 #[test]
-fn what_came_back_is_on_record_before_it_is_taken_away() {
+fn what_reappeared_is_recorded_before_it_is_deleted() {
     let facts = Facts { xr: Xr::Ready, composed: Composed::Unrecorded, ..NOTHING };
     let expected = (deleted(), vec![], None, Wake::Now, Reason::RecordingComposedResources);
     assert_eq!(decide(vec![seen(deleted().xr_name(G1), "x")], &observed(facts)), expected);
@@ -125,7 +125,7 @@ fn what_came_back_is_on_record_before_it_is_taken_away() {
 
 // Requirement: T-20
 #[test]
-fn what_was_given_up_is_left_alone() {
+fn an_abandoned_name_is_not_touched() {
     let given_up = resource(|it| {
         it.phase = Phase::Deleted;
         it.deletion_requested_at = Some(START);
@@ -140,7 +140,7 @@ fn what_was_given_up_is_left_alone() {
 
 // Requirement: T-19
 #[test]
-fn a_tombstone_is_over_when_it_was_kept_and_nothing_stands() {
+fn a_tombstone_expires_when_it_was_kept_and_nothing_exists() {
     let tombstone = Tombstone::default();
     let rows = || vec![gone(deleted().xr_name(G1), "x")];
     let end = START.after(Duration::from_hours(24));
@@ -148,7 +148,7 @@ fn a_tombstone_is_over_when_it_was_kept_and_nothing_stands() {
     assert!(!tombstone.is_over(&record(deleted(), rows()), before), "a moment too early");
     assert!(tombstone.is_over(&record(deleted(), rows()), end));
     let back = vec![seen(deleted().xr_name(G1), "x")];
-    assert!(!tombstone.is_over(&record(deleted(), back), end), "something came back");
+    assert!(!tombstone.is_over(&record(deleted(), back), end), "something reappeared");
     let leaving = crate::broker::fixture::leaving(Phase::Deprovisioning);
     assert!(!tombstone.is_over(&record(leaving, rows()), end), "it has not ended yet");
 }

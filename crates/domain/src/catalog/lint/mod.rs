@@ -19,7 +19,7 @@ const VERSION_CHARACTERS: usize = 64;
 /// What was noticed about a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Whether it stands in the way of publishing.
+    /// Whether it prevents publishing.
     pub fatal: bool,
     /// Where, as a path into the bundle.
     pub at: String,

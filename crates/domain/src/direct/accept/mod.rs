@@ -1,4 +1,4 @@
-//! Accepting an object: what is read from its metadata, and how its life begins.
+//! Accepting an object: what is read from its metadata, and how its record is created.
 
 use std::time::Duration;
 
@@ -16,7 +16,6 @@ use crate::object::name::{ANNOTATION_DELETION_POLICY, ANNOTATION_IDENTITY, FINAL
 /// What is the same for every object of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcceptContext {
-    /// This installation.
     pub installation: InstallationId,
     /// The kind in the identity ledger.
     pub kind: String,
@@ -29,11 +28,10 @@ pub struct AcceptContext {
 pub struct Accepted {
     /// The row. It is written before our finalizer is put on the object.
     pub resource: Resource,
-    /// Its event.
     pub event: Event,
 }
 
-/// Begins the life of an object that has no row. If our finalizer is already on it, it was ours
+/// Creates the row of an object that has none. If our finalizer is already on it, it was ours
 /// before, and an empty ledger proves nothing.
 pub fn accept(
     key: ObjectKey,

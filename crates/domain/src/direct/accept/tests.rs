@@ -27,7 +27,7 @@ fn an_object_with_our_finalizer_was_ours_before() {
     let Accepted { resource, .. } = accept(key(), &object(), &context(), START).unwrap();
     assert!(!resource.is_witnessed());
     let later = START.after(Duration::from_secs(40));
-    assert!(!resource.is_grace_over(START), "a driver of the lost ledger may be heard");
+    assert!(!resource.is_grace_over(START), "requests of the lost ledger may be in flight");
     assert!(resource.is_grace_over(later));
 }
 

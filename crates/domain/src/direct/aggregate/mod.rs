@@ -28,7 +28,6 @@ pub struct Fields {
     pub kind: String,
     /// Whether the ledger was there before our finalizer was.
     pub history: History,
-    /// The phase.
     pub phase: Phase,
     /// The identity whose name is current.
     pub identity: Option<Identified>,
@@ -44,7 +43,7 @@ pub struct Fields {
     pub spent: Option<String>,
     /// When deletion was first seen; written once.
     pub deletion_seen_at: Option<Timestamp>,
-    /// When it was recorded that the cloud object is asked to go.
+    /// When it was recorded that deletion of the cloud object is requested.
     pub asked_at: Option<Timestamp>,
     /// Until when absence does not count, because a late request may still arrive.
     pub grace_until: Option<Timestamp>,
@@ -65,11 +64,9 @@ pub struct Fields {
 /// The Kubernetes object of a direct resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ObjectKey {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
-    /// Its uid: another object of this name is another life.
+    /// Its uid: another object of this name is another resource.
     pub uid: Uid,
 }
 
@@ -85,7 +82,7 @@ impl ObjectKey {
 pub enum History {
     /// It was: what it does not name was never sent.
     Witnessed,
-    /// The object was ours before: the ledger, or the object, comes from a restore.
+    /// The object was ours before: the ledger, or the object, was restored.
     Lost,
 }
 
@@ -109,7 +106,6 @@ impl Resource {
         &self.fields
     }
 
-    /// The phase.
     pub const fn phase(&self) -> Phase {
         self.fields.phase
     }
@@ -124,13 +120,13 @@ impl Resource {
         self.fields.identity.as_ref()
     }
 
-    /// What a recorded identity of this life is bound to.
+    /// What a recorded identity of this resource is bound to.
     pub fn binding(&self) -> Binding {
         let Fields { object, installation, .. } = &self.fields;
         Binding { installation: *installation, object: object.uid.clone() }
     }
 
-    /// How it ended, with what that rests on: its orphan record, or a name in its ledger that is
+    /// How it ended, with its proof: its orphan record, or a name in its ledger that is
     /// gone, or a ledger that never sent anything. An outcome without that is no end.
     pub fn ended(&self, name_ledger: &NameLedger) -> Option<Ended> {
         let outcome = self.fields.outcome?;
@@ -236,7 +232,7 @@ impl Resource {
         }
     }
 
-    /// The row with the identity that this look found for it.
+    /// The row with the identity that this snapshot found for it.
     pub(super) fn identified(&self, identity: Option<Identified>) -> Self {
         let mut next = self.clone();
         next.fields.identity = self.fields.identity.clone().or(identity);
@@ -300,7 +296,7 @@ impl Resource {
     }
 }
 
-/// What goes into the row with a verdict.
+/// What a verdict writes into the row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Turned {
     /// The identity to record.

@@ -64,7 +64,7 @@ fn a_row_that_breaks_an_invariant_is_refused_by_its_field() {
 
 // Requirement: I-10
 #[test]
-fn an_end_by_absence_rests_on_the_ledger() {
+fn an_end_by_absence_is_proved_by_the_ledger() {
     let ended = |outcome, history, rows: Vec<Row>| {
         let it = leaving(|it| {
             it.outcome = Some(outcome);
@@ -99,7 +99,7 @@ fn a_mark_is_ours_by_object_installation_and_a_request_that_was_sent() {
     let request = RequestId::of(&copied, 1);
     assert!(!it.owns(&Mark { owner: copied, request }), "another object's");
     let lost = resource(|it| it.history = History::Lost);
-    assert!(lost.owns(&mark(3)), "who lost the ledger does not know what was sent");
+    assert!(lost.owns(&mark(3)), "a lost ledger does not say what was sent");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn the_record_follows_the_row_of_the_current_name() {
 }
 
 #[test]
-fn every_standing_has_its_fact() {
+fn every_name_state_has_its_fact() {
     let it = with_identity();
     let identity = |rows: Vec<Row>| it.facts(&NameLedger::new(rows), Fact::Lost, NOW).identity;
     let abandoned = Row { state: NameState::Abandoned, ..seen(name(), "c") };
@@ -134,7 +134,7 @@ fn every_standing_has_its_fact() {
 }
 
 #[test]
-fn quiet_is_the_end_of_the_in_flight_grace_and_after_the_end_that_of_the_watch() {
+fn the_grace_ends_with_requests_in_flight_or_with_the_watch() {
     let grace_over =
         |it: &Resource, now| it.facts(&NameLedger::default(), Fact::None, now).grace_over;
     let it = leaving(|it| it.grace_until = Some(NOW));
@@ -203,7 +203,7 @@ fn deletion_is_seen_once_and_its_in_flight_grace_is_never_shortened() {
 }
 
 #[test]
-fn an_end_is_kept_with_what_it_rests_on() {
+fn an_end_is_kept_with_its_proof() {
     let it = leaving(|_| ());
     let record = orphan(Outcome::OrphanReleased);
     let turned = Turned {

@@ -7,7 +7,7 @@
 //! - What is on record wins over what the spec says: an answer about another identity is no answer.
 //! - A cloud object is ours if it is on record with its uid, or by our mark with a request of ours.
 //! - A stamp counts only where the ledger names nothing, and only on the object it is bound to. It
-//!   tells a name and proves nothing: anybody who may edit the object can write one.
+//!   gives a name and proves nothing: every editor of the object can write one.
 
 use std::time::Duration;
 
@@ -43,9 +43,9 @@ pub struct Observed {
     pub adopted: Vec<Row>,
     /// What becomes identity rows of the same commit.
     pub sightings: Vec<Sighting>,
-    /// The identity that this look found where none was on record.
+    /// The identity that this snapshot found where none was on record.
     pub found: Option<Identified>,
-    /// The identity that the spec stands for.
+    /// The identity that the spec resolves to.
     pub spec: Option<Identified>,
     /// The revision of the cloud object.
     pub etag: Option<String>,
@@ -60,7 +60,7 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// The facts of the row as this look leaves it.
+    /// The facts of the row after this snapshot.
     pub fn row(&self, record: &Record<Resource>, now: Timestamp) -> RowFacts {
         let (name_ledger, _) = self.absorbed(&record.name_ledger);
         let resource = record.state.identified(self.found.clone());
@@ -91,7 +91,7 @@ impl Observation for Observed {
     }
 }
 
-/// Judges one look.
+/// Judges one snapshot.
 pub fn fold(resource: &Resource, name_ledger: &NameLedger, snapshot: &Snapshot) -> Observed {
     let object = snapshot.object.as_ref().ok().and_then(Option::as_ref);
     let stamp = if name_ledger.rows().is_empty() {
@@ -149,7 +149,7 @@ impl Stamped {
     }
 
     /// A name that is perhaps used, whatever else the stamp says: that something was seen there and
-    /// is ours, or is gone, only the cloud can tell.
+    /// is ours, or is gone, only the cloud can say.
     fn row(&self, resource: &Resource, snapshot: &Snapshot) -> Option<Row> {
         let name = resource.name_of(&self.identified()?);
         let evidence = Proof::new("stamp", "taken over from the object", snapshot.at);
@@ -200,7 +200,7 @@ impl Judge<'_> {
         }
     }
 
-    /// The object of this life, and not another one that has its name by now.
+    /// The object of this resource, and not another one that has its name by now.
     fn own_object(&self) -> Option<&snapshot::Object> {
         let found = self.snapshot.object.as_ref().ok()?.as_ref()?;
         (found.uid == self.resource.object().uid).then_some(found)
@@ -224,7 +224,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether the object is wanted; configuration references count only then.
+    /// Whether the object is to exist; configuration references count only then.
     fn is_wanted(&self) -> bool {
         matches!(self.object(), Object::Unheld | Object::Held)
     }
@@ -289,7 +289,7 @@ impl Judge<'_> {
         }
     }
 
-    /// What was asked of the cloud, if it is the identity on record.
+    /// The answer of the cloud, if it is the identity on record.
     fn asked(&self) -> Option<&CloudReading> {
         self.snapshot.cloud.as_ref().filter(|it| self.on_record.as_ref() == Some(&it.identified))
     }
@@ -367,7 +367,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether the object carries what will be on record after this look.
+    /// Whether the object carries what will be on record after this snapshot.
     fn stamp(&self, seen: &Observed, name_ledger: &NameLedger) -> Stamp {
         let resource = self.resource.identified(seen.found.clone());
         let wanted = resource.recorded(&seen.absorbed(name_ledger).0).map(|it| it.to_text());

@@ -24,7 +24,7 @@ fn lost() -> Resource {
     leaving(|it| it.history = History::Lost)
 }
 
-/// The fact and the standings that one answer makes of one row.
+/// The fact and the name states that one answer makes of one row.
 fn folded(it: &Resource, row: Row, snapshot: &Snapshot) -> (Cloud, Vec<NameState>) {
     let name_ledger = NameLedger::new([row]);
     let folded = fold(it, &name_ledger, snapshot);
@@ -92,7 +92,7 @@ fn a_refusal_is_absence_when_the_container_is_proven_gone() {
 
 // Requirement: I-13
 #[test]
-fn what_stands_is_ours_by_record_or_by_mark() {
+fn an_object_is_ours_by_record_or_by_mark() {
     let copied = Binding { object: Uid::new("uid-2"), ..binding() };
     let of_another = Mark { request: RequestId::of(&copied, 1), owner: copied };
     let unsent = Mark { owner: binding(), request: RequestId::of(&binding(), 9) };
@@ -108,7 +108,7 @@ fn what_stands_is_ours_by_record_or_by_mark() {
         (stood(), found("c-1"), Cloud::Ours, vec![], "on record"),
         (stood(), anothers("c-1"), Cloud::Ours, vec![], "on record, its mark taken off"),
         (stood(), drifted, Cloud::Drifted, vec![], "not as declared"),
-        (stood(), going, Cloud::Leaving, vec![], "on its way out"),
+        (stood(), going, Cloud::Leaving, vec![], "being deleted"),
         (stood(), anothers("x"), Cloud::Foreign, vec![NameState::Gone], "another took its place"),
         (
             stood(),
@@ -117,7 +117,7 @@ fn what_stands_is_ours_by_record_or_by_mark() {
             vec![NameState::Gone, NameState::Seen],
             "ours again, another uid",
         ),
-        (gone(name(), "c-1"), found("c-2"), Cloud::Unrecorded, vec![NameState::Seen], "came back"),
+        (gone(name(), "c-1"), found("c-2"), Cloud::Unrecorded, vec![NameState::Seen], "reappeared"),
         (foreign(name()), anothers("x"), Cloud::Foreign, vec![], "still another owner's"),
     ];
     for (row, object, cloud, rows, why) in cases {
@@ -128,7 +128,7 @@ fn what_stands_is_ours_by_record_or_by_mark() {
 
 // Requirement: I-9
 #[test]
-fn absence_ends_an_intended_name_only_when_nothing_of_ours_is_on_its_way() {
+fn absence_ends_an_intended_name_only_with_nothing_in_flight() {
     let running = |progress| {
         let operation = operation::Operation { name: "op".to_owned(), progress };
         Snapshot { operations: Ok(vec![operation]), ..snapshot() }
@@ -139,13 +139,13 @@ fn absence_ends_an_intended_name_only_when_nothing_of_ours_is_on_its_way() {
     });
     let silent = Snapshot { operations: Err(ReadError::Unavailable), ..snapshot() };
     let cases = [
-        (recorded(), snapshot(), vec![], "it is wanted"),
-        (loud, snapshot(), vec![], "a driver may be heard"),
+        (recorded(), snapshot(), vec![], "it is to exist"),
+        (loud, snapshot(), vec![], "a request may be in flight"),
         (on_its_way_out(), running(Progress::Running), vec![], "an operation runs"),
         (on_its_way_out(), silent, vec![], "the operations are not known"),
         (on_its_way_out(), running(Progress::Failed), vec![NameState::Gone], "it failed"),
         (on_its_way_out(), running(Progress::Done), vec![NameState::Gone], "it ended"),
-        (on_its_way_out(), snapshot(), vec![NameState::Gone], "nothing is on its way"),
+        (on_its_way_out(), snapshot(), vec![NameState::Gone], "nothing is in flight"),
     ];
     for (it, snapshot, rows, why) in cases {
         assert_eq!(folded(&it, intended(name()), &snapshot), (Cloud::Absent, rows), "{why}");
@@ -155,7 +155,7 @@ fn absence_ends_an_intended_name_only_when_nothing_of_ours_is_on_its_way() {
 }
 
 #[test]
-fn behind_the_guard_nothing_that_leaves_is_absent() {
+fn behind_the_guard_nothing_in_teardown_is_absent() {
     let guarded = Snapshot { guard_tripped: true, ..snapshot() };
     for row in [intended(name()), seen(name(), "c-1"), gone(name(), "c-1")] {
         let standing = row.state;
@@ -195,7 +195,7 @@ fn the_object_is_ours_to_act_on_only_with_its_uid_and_our_finalizer() {
     assert_eq!(of(Err(Unknown::Unreachable)), Object::Unknown);
     let rebuilt = Snapshot { object: Ok(None), cluster: Authority::Replaced, ..snapshot() };
     let forgotten = fold(&recorded(), &NameLedger::default(), &rebuilt).facts.object;
-    assert_eq!(forgotten, Object::Unknown, "a rebuilt cluster forgets everything");
+    assert_eq!(forgotten, Object::Unknown, "a rebuilt cluster has no records");
     let behind_the_guard = |object| {
         let snapshot = Snapshot { object: Ok(object), cluster_guard_tripped: true, ..snapshot() };
         fold(&recorded(), &NameLedger::default(), &snapshot).facts.object
@@ -244,7 +244,7 @@ fn another_object_of_the_name_says_nothing_about_this_one() {
 
 // Requirement: I-20
 #[test]
-fn configuration_counts_only_while_the_object_is_wanted() {
+fn configuration_counts_only_while_the_object_is_to_exist() {
     let missing = Snapshot { configuration: Some(Err(Unresolved::NotFound)), ..snapshot() };
     let refs = |snapshot: &Snapshot| fold(&recorded(), &NameLedger::default(), snapshot).facts.refs;
     assert_eq!(refs(&missing), Refs::NotFound);
@@ -320,7 +320,7 @@ fn a_forged_stamp_makes_nothing_ours() {
     }
     let witnessed = leaving(|_| ());
     let folded = fold(&witnessed, &NameLedger::default(), &snapshot);
-    assert_eq!(folded.unrecorded, Identity::BoundElsewhere, "who sent nothing stamped nothing");
+    assert_eq!(folded.unrecorded, Identity::BoundElsewhere, "without a request there is no stamp");
     assert_eq!((folded.found.clone(), folded.adopted.clone()), (None, vec![]));
 }
 
@@ -358,7 +358,7 @@ fn a_stamp_of_another_object_or_none_at_all_has_its_own_verdict() {
 
 // Requirement: I-15
 #[test]
-fn one_object_with_our_mark_comes_on_record_and_several_do_not() {
+fn one_object_with_our_mark_is_recorded_and_several_are_not() {
     let search = |found: Vec<Found>| {
         let marked = found.into_iter().zip(["a", "b"]).map(|(it, at)| (identified(at), it));
         Snapshot { search: Some(Ok(marked.collect())), cloud: None, ..snapshot() }
@@ -379,7 +379,7 @@ fn one_object_with_our_mark_comes_on_record_and_several_do_not() {
     let silent = Snapshot { search: Some(Err(ReadError::Unavailable)), ..snapshot() };
     assert_eq!(folded(&Snapshot { cloud: None, ..silent }), (Search::Unknown, 0, None));
     let known = fold(&on_its_way_out(), &NameLedger::new([seen(name(), "c-1")]), &one);
-    assert_eq!(known.facts.search, Search::None, "who is on record needs no search");
+    assert_eq!(known.facts.search, Search::None, "a recorded identity needs no search");
 }
 
 #[test]
@@ -393,7 +393,7 @@ fn an_answer_counts_only_for_what_is_on_record() {
 
 // Requirement: I-15
 #[test]
-fn what_a_look_finds_is_told_from_what_was_on_record() {
+fn what_a_snapshot_finds_differs_from_what_was_recorded() {
     let identity = |it: Resource, rows: Vec<Row>, snapshot: &Snapshot| {
         let record = record(it, rows);
         fold(&record.state, &record.name_ledger, snapshot).row(&record, NOW).identity
@@ -414,7 +414,7 @@ fn what_a_look_finds_is_told_from_what_was_on_record() {
 
 // Requirement: I-22
 #[test]
-fn a_failed_operation_counts_until_its_request_is_given_up() {
+fn a_failed_operation_counts_until_its_request_is_abandoned() {
     let failed = operation::Operation { name: "op-1".to_owned(), progress: Progress::Failed };
     let snapshot = Snapshot { operations: Ok(vec![failed]), ..snapshot() };
     let spent = |name: &str| {
@@ -447,7 +447,7 @@ fn a_replica_that_shows_no_operation_proves_nothing() {
 }
 
 #[test]
-fn the_stamp_is_current_when_the_object_carries_what_this_look_leaves_on_record() {
+fn the_stamp_is_current_when_it_equals_the_record_of_this_snapshot() {
     let stamped = |standing, status: bool| {
         let text = Some(stamp("uid-1", standing));
         let object = if status {
@@ -463,7 +463,7 @@ fn the_stamp_is_current_when_the_object_carries_what_this_look_leaves_on_record(
     };
     let seen_stamp = stamped(recorded::IdentityState::Seen { uid: uid.clone() }, false);
     assert_eq!(at(seen(name(), "c-1"), &seen_stamp), Stamp::Current);
-    assert_eq!(at(intended(name()), &seen_stamp), Stamp::Current, "seen by this very look");
+    assert_eq!(at(intended(name()), &seen_stamp), Stamp::Current, "seen in this very snapshot");
     let request = RequestId::of(&binding(), 1);
     let old = stamped(recorded::IdentityState::Intended { request }, false);
     assert_eq!(at(intended(name()), &old), Stamp::Stale, "it moved on");

@@ -19,10 +19,10 @@ use super::verdict::{EffectKind, EventKind, RecordChange, Verdict};
 /// The reconciler of a direct resource, with its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Direct {
-    /// The longest rest in a passing phase.
+    /// The longest requeue delay in a passing phase.
     pub interval: Duration,
-    /// The rest after something failed that will probably fail again, and the longest wait that a
-    /// cloud may ask for.
+    /// The requeue delay after a failure that will probably fail again, and the longest wait that a
+    /// cloud may request.
     pub slow: Duration,
     /// How long a request may outlive its worker's lease.
     pub request_bound: Duration,
@@ -126,7 +126,7 @@ impl Direct {
     }
 }
 
-/// The end with what it rests on. Without that there is none, whatever the rules say.
+/// The end with its proof. Without that there is none, whatever the rules say.
 fn ending(
     outcome: Outcome,
     resource: &Resource,
@@ -165,8 +165,8 @@ fn new_rows(
     }
 }
 
-/// Gives a verb the names it needs, from the rows as this step leaves them. A verb whose cloud
-/// object is not recorded as ours, or whose end was not recorded before this step, is not done.
+/// Gives a verb the names it needs, from the rows as of the end of this step. A verb whose cloud
+/// object is not recorded as ours, or whose end was not recorded before this step, is not applied.
 fn address(
     kind: EffectKind,
     record: &Record<Resource>,

@@ -78,7 +78,7 @@ fn what_was_seen_is_deleted_at_its_uid_and_revision_without_its_parents() {
 
 // Requirement: I-10
 #[test]
-fn the_finalizer_goes_in_a_later_step_than_the_end() {
+fn the_finalizer_is_removed_in_a_later_step_than_the_end() {
     let asked_for = leaving(|it| {
         it.identity = Some(identified("a"));
         it.asked_at = Some(START);
@@ -93,11 +93,11 @@ fn the_finalizer_goes_in_a_later_step_than_the_end() {
     let expected =
         Effect::RemoveFinalizer { object, ended: ended.state.ended(&ended.name_ledger).unwrap() };
     assert_eq!(release.effect, Some(expected));
-    let told = decide(&ended, &Snapshot { object: Ok(None), ..going_snapshot() });
-    assert_eq!(told.event, Some(Event::Deleted { outcome: Outcome::Deleted }));
-    assert_eq!(told.next.phase(), Phase::Deleted);
-    assert_eq!(told.next.fields().watch_until, Some(NOW.after(LIFE.keep)));
-    assert_eq!(told.wake, Wake::At(NOW.after(LIFE.slow)));
+    let reported = decide(&ended, &Snapshot { object: Ok(None), ..going_snapshot() });
+    assert_eq!(reported.event, Some(Event::Deleted { outcome: Outcome::Deleted }));
+    assert_eq!(reported.next.phase(), Phase::Deleted);
+    assert_eq!(reported.next.fields().watch_until, Some(NOW.after(LIFE.keep)));
+    assert_eq!(reported.wake, Wake::At(NOW.after(LIFE.slow)));
 }
 
 // Requirement: I-17
@@ -118,7 +118,7 @@ fn an_end_by_policy_gives_the_rows_up_and_writes_what_is_known() {
 
 // Requirement: I-17
 #[test]
-fn a_stripped_finalizer_leaves_an_orphan_record_and_touches_nothing() {
+fn a_stripped_finalizer_writes_an_orphan_record_and_nothing_else() {
     let free = snapshot::Object { deleting: true, finalizers: vec![], ..object() };
     let snapshot = Snapshot {
         object: Ok(Some(free)),
@@ -153,7 +153,7 @@ fn the_in_flight_grace_counts_from_the_last_lease_that_was_not_given_back() {
 
 // Requirement: I-23
 #[test]
-fn a_cloud_that_asks_us_to_wait_is_waited_for_within_bounds() {
+fn a_retry_after_of_the_cloud_is_honoured_within_bounds() {
     let wake = |seconds: Option<u64>| {
         let retry_after = seconds.map(Duration::from_secs);
         let cloud = Some(asked(Err(ReadError::Throttled { retry_after })));
@@ -217,7 +217,7 @@ fn a_lost_record_is_taken_over_from_the_stamp_before_it_is_acted_upon() {
 
 // Requirement: I-24
 #[test]
-fn what_comes_back_after_the_end_is_taken_away() {
+fn what_reappears_after_the_end_is_deleted() {
     let ended = leaving(|it| {
         it.identity = Some(identified("a"));
         it.phase = Phase::Deleted;
@@ -235,7 +235,7 @@ fn what_comes_back_after_the_end_is_taken_away() {
 
 // Requirement: I-39
 #[test]
-fn an_object_that_comes_back_after_its_end_is_let_go_or_told() {
+fn an_object_that_reappears_is_released_or_reported() {
     let ended = || {
         leaving(|it| {
             it.identity = Some(identified("a"));
@@ -278,7 +278,7 @@ fn what_carries_our_mark_is_found_although_the_spec_was_edited() {
 }
 
 #[test]
-fn a_life_without_a_name_is_not_watched_after_its_end() {
+fn a_resource_without_a_name_is_not_watched_after_its_end() {
     let unheard = Snapshot { object: Ok(None), cloud: None, ..snapshot() };
     let decision = decide(&record(resource(|_| ()), []), &unheard);
     let outcome = Outcome::AlreadyAbsent;

@@ -4,8 +4,8 @@
 //! - A reference is `external` alone, or `name` with perhaps a `namespace`; every other shape is
 //!   refused.
 //! - There is one closed set of failures, [`Unresolved`], and no untyped one beside it.
-//! - Configuration references are resolved with [`Converging`] only, and an object that is on its
-//!   way out does not give one.
+//! - Configuration references are resolved with [`Converging`] only, and an object being deleted
+//!   does not give one.
 
 use std::collections::BTreeMap;
 
@@ -33,9 +33,7 @@ pub enum Reference {
 /// The name of a Kubernetes object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Named {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
 }
 
@@ -153,7 +151,7 @@ closed_set! {
     }
 }
 
-/// What a live read of a referent brought back.
+/// The answer of a live read of a referent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
     /// The object.
@@ -180,7 +178,6 @@ impl Read {
 /// The object that a reference names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Referent {
-    /// Its uid.
     pub uid: Uid,
     /// The identity that its status shows.
     pub external: Option<String>,
@@ -193,11 +190,11 @@ pub struct Referent {
 pub enum Bearing {
     /// Part of the identity.
     Identity,
-    /// Part of the configuration: never resolved in order to delete.
+    /// Part of the configuration: never resolved for a deletion.
     Configuration,
 }
 
-/// The kind of object that a reference may name, and where its identity stands in it.
+/// The kind of object that a reference may name, and the path of its identity in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Target {
     /// The kind, as `group/Kind`.
@@ -217,7 +214,6 @@ pub struct Declared {
     pub bearing: Bearing,
     /// What it may name.
     pub target: Target,
-    /// The reference.
     pub reference: Reference,
 }
 
@@ -257,18 +253,18 @@ impl Resolved {
     }
 }
 
-/// The leave to resolve configuration references: an object that is wanted gives it.
+/// Permission to resolve configuration references, given by an object that is not being deleted.
 #[derive(Debug)]
 pub struct Converging(());
 
 impl Converging {
-    /// The leave of this object, unless it is being deleted.
+    /// The permission of this object, unless it is being deleted.
     pub fn of(object: &Object) -> Option<Self> {
         (!object.deleting).then_some(Self(()))
     }
 }
 
-/// Resolves every reference of an object that is wanted.
+/// Resolves every reference of an object that is not being deleted.
 pub async fn resolve_all(
     reader: &impl Reader,
     declared: &[Declared],
@@ -294,7 +290,7 @@ struct Mode<'a> {
     remembered: &'a [Resolution],
 }
 
-/// Resolves each; of several failures the least conclusive is told.
+/// Resolves each; of several failures the least conclusive is returned.
 async fn resolve(
     reader: &impl Reader,
     declared: impl Iterator<Item = &Declared>,

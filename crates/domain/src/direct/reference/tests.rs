@@ -83,7 +83,7 @@ fn every_read_has_its_verdict() {
 
 // Requirement: I-20
 #[test]
-fn only_an_object_that_is_wanted_lets_configuration_be_resolved() {
+fn only_an_object_not_being_deleted_resolves_configuration() {
     assert!(Converging::of(&object()).is_some());
     assert!(Converging::of(&Object { deleting: true, ..object() }).is_none());
 }
@@ -121,14 +121,14 @@ fn what_resolved_before_is_remembered_for_the_same_reference() {
 }
 
 #[test]
-fn of_several_failures_the_least_conclusive_is_told() {
+fn of_several_failures_the_least_conclusive_is_returned() {
     let converging = Converging::of(&object()).unwrap();
     let unavailable = Readings::new([("parent", Read::Absent), ("config", Read::Unavailable)]);
-    let told = finished(resolve_all(&unavailable, &declared(), &converging));
-    assert_eq!(told, Err(Unresolved::Unavailable));
+    let reported = finished(resolve_all(&unavailable, &declared(), &converging));
+    assert_eq!(reported, Err(Unresolved::Unavailable));
     let reversed = Readings::new([("parent", Read::Forbidden), ("config", Read::Absent)]);
-    let told = finished(resolve_all(&reversed, &declared(), &converging));
-    assert_eq!(told, Err(Unresolved::Forbidden));
+    let reported = finished(resolve_all(&reversed, &declared(), &converging));
+    assert_eq!(reported, Err(Unresolved::Forbidden));
 }
 
 fn any_value() -> impl Strategy<Value = Value> {

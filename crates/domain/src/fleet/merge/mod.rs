@@ -1,9 +1,9 @@
-//! Where a look becomes a row: the one place for all four edges, whatever brought the look.
+//! Merges a snapshot into a row: the one place for all four edges and all sources of snapshots.
 //!
 //! A provider that works asynchronously answers a Drain with "Draining". Code that reads that
-//! answer as the end of the drain clears the binding of a machine that is still leaving. Here an
-//! answer is a look like any other, and a binding is cleared by the arrival in an unbound phase and
-//! by nothing else.
+//! answer as the end of the drain clears the binding of a machine that is still being drained. Here
+//! an answer is a snapshot like any other, and a binding is cleared by the arrival in an unbound
+//! phase and by nothing else.
 
 use usher_kernel::Timestamp;
 
@@ -16,7 +16,7 @@ use super::phase::Phase;
 use super::reconcile::rules;
 use super::verdict::{BindingChange, EventKind, RecordChange, Verdict};
 
-/// What became of a row under one look.
+/// The outcome of merging one snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Merged {
     /// The row as it shall be.
@@ -25,7 +25,7 @@ pub struct Merged {
     pub verdict: Verdict,
 }
 
-/// Merges one look into a row.
+/// Merges one snapshot into a row.
 pub fn merge(machine: &Machine, seen: &Observed, deadlines: &Deadlines, now: Timestamp) -> Merged {
     let row = known(machine, machine.facts(deadlines, now), seen);
     let verdict = rules(row, seen.facts);
@@ -35,7 +35,7 @@ pub fn merge(machine: &Machine, seen: &Observed, deadlines: &Deadlines, now: Tim
     let kept = RecordChange { command: row.command, binding: BindingChange::Kept };
     let RecordChange { command, binding } = verdict.change.unwrap_or(kept);
     let Some(state) = moved(machine, (verdict.phase, binding), seen.report.as_ref()) else {
-        // No look that was judged by `observe::fold` lacks what its own phase needs.
+        // No snapshot that was judged by `observe::fold` lacks what its own phase needs.
         let held = Verdict { effect: None, event: None, phase: row.phase, ..verdict };
         return Merged { next: machine.clone(), verdict: held };
     };
@@ -49,7 +49,8 @@ pub fn merge(machine: &Machine, seen: &Observed, deadlines: &Deadlines, now: Tim
         }
         it.state = state;
         it.command = command;
-        // A look that began before this one ended is old from now on, as one from before a verb.
+        // A snapshot that began before this one ended is stale from now on, as one from before a
+        // verb.
         if records || answered || verdict.event.is_some() {
             it.token = seen.fresh.max(it.token.next());
         }
@@ -67,8 +68,8 @@ pub fn merge(machine: &Machine, seen: &Observed, deadlines: &Deadlines, now: Tim
     Merged { next, verdict }
 }
 
-/// The facts of a row in this epoch. An order that an older epoch recorded may have been sent or
-/// not; its token is older than every look of this one, so it is not sent any more.
+/// The facts of a row in this epoch. A command that an older epoch recorded may have been sent or
+/// not; its token is older than every snapshot of this one, so it is not sent any more.
 fn known(machine: &Machine, row: RowFacts, seen: &Observed) -> RowFacts {
     let older = machine.fields().token.epoch < seen.fresh.epoch;
     if older && row.command == CommandState::Recorded {
@@ -82,7 +83,7 @@ fn named(report: &Report) -> Option<Dispute> {
     Some(Dispute { cluster: report.cluster()?.clone(), host: report.host.clone()? })
 }
 
-/// What a provider may say anew of a machine that stands still.
+/// What a provider may report anew of a machine that does not move.
 fn refresh(fields: &mut Fields, report: &Report) {
     fields.offer = fields.offer.after(report.offer.as_ref().ok());
     match (&mut fields.state, &report.host) {

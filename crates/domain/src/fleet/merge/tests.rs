@@ -29,7 +29,7 @@ fn a_transitional_acknowledgement_clears_nothing() {
     };
     let merged = merged(&it, &ack);
     assert_eq!(merged.next.state(), it.state(), "the binding stays until it has left");
-    assert_eq!(merged.next.fields().command, CommandState::None, "the order was accepted");
+    assert_eq!(merged.next.fields().command, CommandState::None, "the command was accepted");
     assert_eq!(merged.verdict.reason, Reason::WaitingForDrain);
 }
 
@@ -68,7 +68,7 @@ fn the_host_ends_with_the_deletion() {
 }
 
 #[test]
-fn a_machine_that_stands_still_is_described_anew() {
+fn an_unchanging_machine_is_described_anew() {
     let it = wanted(Phase::Configured, Target::Bind(binding("a")));
     let mut news = raw(Phase::Configured);
     news.price_per_hour = 9.0;
@@ -103,7 +103,7 @@ fn an_answer_with_another_cluster_is_disputed_and_nothing_is_done() {
     assert_eq!(merged.next.fields().disputed, Some(dispute("b")));
     assert_eq!(merged.next.state(), it.state());
     let again = after(&merged.next, report_for(Phase::Configured, "c"));
-    assert_eq!(again.verdict.event, None, "told once");
+    assert_eq!(again.verdict.event, None, "emitted once");
     assert_eq!(again.next.fields().disputed, Some(dispute("c")), "but kept up to date");
     let settled = after(&again.next, report(Phase::Configured));
     assert_eq!(settled.verdict.event, Some(EventKind::Settled));
@@ -113,7 +113,7 @@ fn an_answer_with_another_cluster_is_disputed_and_nothing_is_done() {
 
 // Requirement: F-15
 #[test]
-fn a_late_completion_of_what_was_taken_back_is_recognised() {
+fn a_late_completion_of_a_withdrawn_command_is_recognised() {
     let idle = wanted(Phase::Configuring, Target::Unbound);
     let taken_back = after(&idle, report(Phase::Idle)).next;
     assert_eq!(taken_back.state().asked(), Some(&binding("a")));
@@ -128,7 +128,7 @@ fn a_late_completion_of_what_was_taken_back_is_recognised() {
 
 // Requirement: F-10
 #[test]
-fn a_slow_list_does_not_take_back_what_was_seen_since_it_began() {
+fn a_slow_list_does_not_revert_what_was_seen_since_it_began() {
     let it = wanted(Phase::Configuring, Target::Bind(binding("a")));
     let list = Snapshot { source: Source::List, ..snapshot(Some(report(Phase::Configuring))) };
     let configured = after(&it, report(Phase::Configured)).next;
@@ -139,7 +139,7 @@ fn a_slow_list_does_not_take_back_what_was_seen_since_it_began() {
 
 // Requirement: F-10
 #[test]
-fn a_slow_list_does_not_take_back_an_order_that_was_seen_to_be_accepted() {
+fn a_slow_list_does_not_revert_an_accepted_command() {
     let it = wanted(Phase::Creating, Target::Unbound).changed(|it| it.command = CommandState::Sent);
     let list = Snapshot { source: Source::List, ..snapshot(Some(report(Phase::Speculative))) };
     let accepted = after(&it, report(Phase::Creating)).next;
@@ -149,7 +149,7 @@ fn a_slow_list_does_not_take_back_an_order_that_was_seen_to_be_accepted() {
 
 // Requirement: F-11
 #[test]
-fn an_order_of_an_older_epoch_is_given_a_new_token_before_it_is_sent() {
+fn a_command_of_an_older_epoch_gets_a_new_token_before_it_is_sent() {
     let it = wanted(Phase::Configuring, Target::Bind(binding("a")));
     let it = it.changed(|it| it.command = CommandState::Recorded);
     let fresh = crate::fleet::issue::Token { epoch: LAST.epoch + 1, sequence: 1 };
@@ -176,7 +176,7 @@ fn a_lost_host_takes_its_binding_with_it() {
 
 // Requirement: F-7
 #[test]
-fn a_token_is_newer_than_the_last_one_whatever_the_look_says() {
+fn a_token_is_newer_than_the_last_whatever_the_snapshot_says() {
     let it = wanted(Phase::Idle, Target::Bind(binding("a")));
     let merged = after(&it, report(Phase::Idle));
     assert_eq!(merged.next.fields().token, FRESH);
@@ -190,6 +190,6 @@ fn a_token_is_newer_than_the_last_one_whatever_the_look_says() {
         LAST.next()
     );
     let steady = wanted(Phase::Configured, Target::Bind(binding("a")));
-    assert_eq!(after(&steady, report(Phase::Configured)).next, steady, "a rest writes nothing");
+    assert_eq!(after(&steady, report(Phase::Configured)).next, steady, "a requeue writes nothing");
     assert_eq!(machine(|_| ()).fields().phase_since, START);
 }

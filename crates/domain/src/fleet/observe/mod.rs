@@ -1,8 +1,8 @@
-//! From a raw look to facts and sightings: every judgement of trust in one place.
+//! From a raw snapshot to facts and sightings: every judgement of trust in one place.
 //!
 //! **Invariants**
 //! - An acknowledgement, a Get and a List are judged alike; only absence from a list differs.
-//! - A look that may be older than the last order of this machine says nothing about it.
+//! - A snapshot that may be older than the last command of this machine says nothing about it.
 //! - Unknown is not absent: a missing answer changes no row of the identity ledger.
 
 use usher_kernel::{Answer, Observation, Sighting, Uid, Unknown, Visibility};
@@ -23,7 +23,7 @@ pub struct Observed {
     pub sightings: Vec<Sighting>,
     /// The record, where it counts.
     pub report: Option<Report>,
-    /// A token that was never used, should an order be recorded.
+    /// A token that was never used, should a command be recorded.
     pub fresh: Token,
 }
 
@@ -41,7 +41,7 @@ impl Observation for Observed {
     }
 }
 
-/// Judges one look.
+/// Judges one snapshot.
 pub fn fold(machine: &Machine, snapshot: &Snapshot) -> Observed {
     let stale = is_stale(machine, snapshot);
     let (report, record) = match &snapshot.reading {
@@ -69,15 +69,15 @@ pub fn fold(machine: &Machine, snapshot: &Snapshot) -> Observed {
     };
     let facts =
         Facts { restriction, report, binding: record.map_or(Bound::None, |it| bound(machine, it)) };
-    // What comes back under the name of a machine that is gone is another machine.
+    // What reappears under the name of a machine that is gone is another machine.
     let ended = machine.phase() == Phase::Gone;
     let sightings = if ended { vec![] } else { vec![sighting(machine, snapshot, facts)] };
     Observed { facts, sightings, report: record.cloned(), fresh: snapshot.fresh }
 }
 
-/// Whether the look may show the machine as it was before its last order. An order that is recorded
-/// and not known to be sent is about to be sent: for that the machine is asked for by itself, and
-/// what it was before the order is just what is asked.
+/// Whether the snapshot may show the machine as it was before its last command. A command that is
+/// recorded and not known to be sent is about to be sent: for that the machine is queried by
+/// itself, and its state before the command is just what is needed.
 fn is_stale(machine: &Machine, snapshot: &Snapshot) -> bool {
     let fields = machine.fields();
     let recorded = fields.command == CommandState::Recorded && snapshot.source == Source::Get;

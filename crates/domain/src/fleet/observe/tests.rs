@@ -10,7 +10,7 @@ fn facts(machine: &Machine, snapshot: &Snapshot) -> Facts {
 }
 
 #[test]
-fn each_phase_is_told_with_its_record() {
+fn each_phase_is_reported_with_its_record() {
     let it = machine(|_| ());
     for phase in Phase::ALL.iter().filter(|it| **it != Phase::Gone) {
         let seen = fold(&it, &snapshot(Some(report(*phase))));
@@ -55,7 +55,7 @@ fn what_another_provider_says_is_not_about_this_machine() {
 
 // Requirement: F-8
 #[test]
-fn a_look_from_before_the_last_order_says_nothing() {
+fn a_snapshot_from_before_the_last_command_says_nothing() {
     let it = wanted(Phase::Draining, Target::Unbound);
     let early = Token { sequence: LAST.sequence - 1, ..LAST };
     for source in [Source::List, Source::Get, Source::Acknowledgement] {
@@ -67,12 +67,12 @@ fn a_look_from_before_the_last_order_says_nothing() {
         assert_eq!(facts(&it, &gone).report, Reported::Stale, "nor that it is gone");
     }
     let old = Snapshot { stamp: Token { epoch: 0, sequence: 99 }, ..snapshot(None) };
-    assert_eq!(facts(&it, &old).report, Reported::Stale, "a look of an older epoch");
+    assert_eq!(facts(&it, &old).report, Reported::Stale, "a snapshot of an older epoch");
 }
 
 // Requirement: F-8
 #[test]
-fn an_order_that_was_not_sent_makes_no_look_at_its_machine_stale() {
+fn an_unsent_command_makes_no_snapshot_of_its_machine_stale() {
     let recorded = machine(|it| {
         it.state = state(Phase::Draining);
         it.command = CommandState::Recorded;
@@ -86,7 +86,7 @@ fn an_order_that_was_not_sent_makes_no_look_at_its_machine_stale() {
 
 // Requirement: F-16
 #[test]
-fn a_cluster_is_ours_asked_for_or_anothers() {
+fn a_cluster_is_ours_requested_or_anothers() {
     let bound = wanted(Phase::Configured, Target::Unbound);
     let asked = machine(|it| {
         it.state = State::Idle { host: host(), asked: Some(binding("b")) };
@@ -118,7 +118,7 @@ fn a_record_that_is_refused_or_anothers_is_malformed() {
 }
 
 #[test]
-fn what_forbids_more_is_told_first() {
+fn the_stricter_restriction_is_reported_first() {
     let it = machine(|_| ());
     let mut snapshot = snapshot(Some(report(Phase::Idle)));
     assert_eq!(facts(&it, &snapshot).restriction, Restriction::None);

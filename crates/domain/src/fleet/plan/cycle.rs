@@ -1,7 +1,7 @@
 //! One cycle: credit what each need has, give it what is free, and note what it still lacks.
 //!
 //! Machines of a lot are alike, so they are claimed by number: from the front of the lot by the
-//! needs they serve, from its back by the step that takes them away.
+//! needs they serve, from its back by the step that preempts them.
 
 use std::cmp::{Ordering, Reverse};
 use std::time::Duration;
@@ -71,14 +71,14 @@ impl<'a> Cycle<'a> {
         lacks
     }
 
-    /// Claims what was bound for this very need; whether some of it is still on its way.
+    /// Claims what was bound for this very need; whether some of it is still in transit.
     fn credit_own(&mut self, need: &Wanting, open: &mut Vec<(u32, Quantity)>) -> bool {
         let fleet = self.fleet;
         let Some(tie) = fleet.ties.get(need.tie as usize) else { return false };
         let mut coming = false;
         let mut claim = |cycle: &mut Self, lot: u32, open: &mut Vec<_>| {
             if !fleet.shapes[fleet.lots[lot as usize].shape as usize].is_known {
-                // What it is worth to its need is unknown: it covers nothing and is not surplus.
+                // Its value to its need is unknown: it covers nothing and is not surplus.
                 cycle.claimed[lot as usize] += cycle.left(lot);
             } else if cycle.fits(need, lot) && cycle.claim(lot, open) > 0 {
                 let stage = stage(fleet.lots[lot as usize].place);
@@ -206,7 +206,7 @@ impl<'a> Cycle<'a> {
         count
     }
 
-    /// Nodes before those on their way, cheap ones first, those that are dear to reclaim first.
+    /// Nodes before machines in transit, cheap ones first, those that are dear to reclaim first.
     pub(super) fn keep_command(&self, one: u32, other: u32) -> Ordering {
         let order = |lot: u32| {
             let it = &self.fleet.lots[lot as usize];
@@ -258,7 +258,7 @@ impl<'a> Cycle<'a> {
     }
 }
 
-/// How long whatever runs on a machine may take to leave, where no need is in a hurry.
+/// How long the eviction of a machine's pods may take, where no need is in a hurry.
 pub(super) const GRACE: Duration = Duration::from_mins(10);
 
 /// How far a serving lot is; nothing for the others.

@@ -1,4 +1,4 @@
-//! When a roll-up is believed: not before the first, and not at once when it suddenly shrinks.
+//! When a roll-up counts: not before the first, and not at once when it suddenly shrinks.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,12 +24,12 @@ closed_set! {
     "judged" Judged {
         /// It is the demand from now on.
         Accepted = "Accepted",
-        /// It shrinks too much to be believed alone; the demand stays as it was.
+        /// It shrinks too much to count alone; the demand stays as it was.
         Held = "Held",
     }
 }
 
-/// How far the roll-ups of one cluster can be believed. It is kept with the demand, so that a
+/// How far the roll-ups of one cluster count. It is kept with the demand, so that a
 /// roll-up is judged once, however often it is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trust {
@@ -63,7 +63,7 @@ impl Trust {
         Judged::Accepted
     }
 
-    /// Whether anything was ever heard.
+    /// Whether a roll-up was ever received.
     pub const fn is_answered(self) -> bool {
         self.rows.is_some()
     }
@@ -75,8 +75,8 @@ impl Trust {
 }
 
 impl Fleet {
-    /// Hears a roll-up, which replaces the one before. A need that cannot be read is kept as such:
-    /// machines that may serve it are not surplus.
+    /// Receives a roll-up, which replaces the one before. A need that cannot be read is kept as
+    /// such: machines that may serve it are not surplus.
     pub fn hear(&mut self, cluster: &ClusterId, rows: Vec<Result<Need, Refusal>>) -> Judged {
         let number = self.cluster(cluster);
         let Some(entry) = self.by_cluster.get_mut(number as usize) else { return Judged::Held };
@@ -89,7 +89,7 @@ impl Fleet {
         reading
     }
 
-    /// Takes over a demand that was judged when it was told, with what was judged.
+    /// Takes over a demand that was judged when it was received, with what was judged.
     pub fn believe(&mut self, cluster: &ClusterId, rows: Vec<Result<Need, Refusal>>, trust: Trust) {
         let number = self.cluster(cluster);
         let Some(entry) = self.by_cluster.get_mut(number as usize) else { return };
@@ -116,7 +116,7 @@ impl Fleet {
         }
     }
 
-    /// Whether a cluster was heard since this index was made.
+    /// Whether a roll-up of a cluster was received since this index was made.
     pub fn hears(&self, cluster: &ClusterId) -> bool {
         let entry = self.clusters.get(cluster).and_then(|it| self.by_cluster.get(*it as usize));
         entry.is_some_and(|it| it.trust.is_answered())
@@ -150,7 +150,7 @@ mod tests {
             [Accepted, Held, Held, Held, Held, Accepted],
             "three falls are not one"
         );
-        assert_eq!(reading(&[0]), [Accepted], "also an empty first one is heard");
+        assert_eq!(reading(&[0]), [Accepted], "an empty first one is received, too");
     }
 
     // Requirement: F-31

@@ -1,6 +1,6 @@
 //! All that a plan asks of the machines and the demand, kept up to date change by change.
 //!
-//! Machines that are alike in everything a plan asks for stand in one *lot*: same shape (offer),
+//! Machines that are alike in everything a plan asks for are in one *lot*: same shape (offer),
 //! same place (idle, speculative, or serving the same need of the same cluster at the same stage).
 //! A cycle counts in lots, so that its cost follows the demand and not the number of machines. A
 //! machine is known by its slot, the number of its row; the index holds no texts per machine.
@@ -25,12 +25,12 @@ use crate::fleet::quantity::{Quantity, Resources};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Slot(pub u32);
 
-/// How long what is not needed is kept, by how it is paid for. The rest is kept for ever.
+/// How long what is not needed is kept, by how it is paid for. All others are kept for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Windows {
-    /// For what is paid for while it stands.
+    /// For what is paid for while it exists.
     pub on_demand: Duration,
-    /// For what may be taken away.
+    /// For what may be preempted.
     pub spot: Duration,
 }
 
@@ -58,7 +58,7 @@ pub struct Fleet {
     resources: BTreeMap<String, u32>,
     pub(super) clusters: BTreeMap<ClusterId, u32>,
     pub(super) by_cluster: Vec<Cluster>,
-    /// The machines that leave a cluster for no other, and the number of that cluster.
+    /// The machines being drained from a cluster for no other, and the number of that cluster.
     leaving: BTreeMap<u32, u32>,
     /// Idle machines by the second at which their window ends.
     due: BTreeSet<(u32, u32)>,
@@ -112,7 +112,7 @@ impl Fleet {
         self.bindings.get(tie)
     }
 
-    /// The order of two lots by what they are, whatever their numbers.
+    /// The order of two lots by what they are, independent of their numbers.
     pub(super) fn compare(&self, one: u32, other: u32) -> std::cmp::Ordering {
         let content = |lot: u32| {
             let lot = self.lots.get(lot as usize)?;
@@ -139,7 +139,7 @@ impl Fleet {
         self.due.first().is_some_and(|it| it.0 <= seconds(now))
     }
 
-    /// How many machines stand in lots.
+    /// The number of machines in lots.
     pub fn machines(&self) -> usize {
         self.lots.iter().map(|it| it.machines.len()).sum()
     }
@@ -165,7 +165,8 @@ impl Fleet {
             + due
     }
 
-    /// Notes whom a machine leaves: it is in no lot any more and still a node.
+    /// Notes the cluster that a machine is being removed from: it is in no lot any more and still a
+    /// node.
     fn note_leaving(&mut self, slot: Slot, machine: Option<&Machine>) {
         let leaves = machine.filter(|it| {
             let bound = it.phase().is_bound() && it.wanted().cluster().is_none();
@@ -221,7 +222,7 @@ impl Fleet {
         }
     }
 
-    /// Whether a machine already stands where it belongs.
+    /// Whether a machine is already in its lot.
     fn stands(&self, slot: Slot, machine: &Machine, standing: &MachineUse<'_>) -> bool {
         let entry = self.entries.get(slot.0 as usize);
         let Some(lot) = entry.and_then(|it| self.lots.get(it.lot as usize)) else { return false };

@@ -92,7 +92,7 @@ mod tests {
 
     // Requirement: F-34
     #[test]
-    fn a_number_lives_as_long_as_it_is_used() {
+    fn a_number_is_kept_while_it_is_used() {
         let mut interner = Interner::<String>::default();
         let (a, b) = ("a".to_owned(), "b".to_owned());
         assert_eq!(

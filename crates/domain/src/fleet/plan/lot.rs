@@ -13,25 +13,25 @@ use crate::fleet::refusal::Refusal;
 /// No lot.
 pub(super) const NOWHERE: u32 = u32::MAX;
 
-/// How far a machine is on its way to the need it serves.
+/// The progress of a machine towards the need it serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
     /// It is a node.
     Configured,
     /// It is joining.
     Joining,
-    /// It is being made, is about to join, or leaves another cluster first.
+    /// It is being made, is about to join, or is drained from another cluster first.
     Coming,
 }
 
-/// Where a lot stands.
+/// The place of a lot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// With a host, free to be bound.
     Idle,
     /// Without one, free to be made.
     Speculative,
-    /// On its way to, or at, the need with this tie.
+    /// In transit to, or serving, the need with this tie.
     Serving {
         /// The number of the cluster and the need.
         tie: u32,
@@ -48,7 +48,7 @@ pub(super) struct Lot {
     pub(super) machines: Vec<u32>,
 }
 
-/// Where one machine stands, and since which second.
+/// The place of one machine, and since which second.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) lot: u32,
@@ -104,9 +104,9 @@ pub(super) struct Cluster {
     pub(super) needs: Vec<Wanting>,
     /// Rows of its roll-up that could not be read.
     pub(super) unread: Vec<Refusal>,
-    /// How many machines are still bound to it and aimed at no need: they are on their way out.
+    /// How many machines are still bound to it and aimed at no need: they are being drained.
     pub(super) leaving: u32,
-    /// The ties under which machines stand.
+    /// The ties that machines have.
     pub(super) ties: BTreeSet<u32>,
 }
 

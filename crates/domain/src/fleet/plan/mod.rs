@@ -1,4 +1,4 @@
-//! Which machine serves whom: a pure function from the index to aims and a report.
+//! Which machine serves which need: a pure function from the index to aims and a report.
 //!
 //! ```text
 //!   credit ──▶ acquire ──▶ preempt ──▶ reclaim ──▶ release
@@ -7,8 +7,8 @@
 //! ```
 //!
 //! **Invariants**
-//! - An aim is a credit: a machine on its way to a need counts for it, also while it is still
-//!   leaving another cluster.
+//! - An aim is a credit: a machine in transit to a need counts for it, also while it is still
+//!   drained from another cluster.
 //! - What is held, disputed or another shard's is not in the index, so it is no candidate.
 //! - Whatever holds a plan back suppresses its aims and never its report.
 
@@ -42,9 +42,9 @@ closed_set! {
     "switch" Switch {
         /// It is.
         Run = "Run",
-        /// It is only told.
+        /// It is only reported.
         DryRun = "DryRun",
-        /// It is only told, because an operator stopped the fleet.
+        /// It is only reported, because an operator stopped the fleet.
         Paused = "Paused",
     }
 }
@@ -60,9 +60,9 @@ closed_set! {
         Preempt = "Preempt",
         /// It is not needed any more.
         Reclaim = "Reclaim",
-        /// The need it was on its way to does not need it any more.
+        /// The need it was in transit to does not need it any more.
         Return = "Return",
-        /// It stood idle for too long.
+        /// It was idle for too long.
         Release = "Release",
     }
 }
@@ -74,18 +74,18 @@ pub struct Circumstances {
     pub now: Timestamp,
     /// Whether the store answers.
     pub store_up: bool,
-    /// Whether the last list of machines is believed.
+    /// Whether the last list of machines is complete and plausible.
     pub list_believed: bool,
     /// Whether the plan is acted upon.
     pub switch: Switch,
-    /// The figures.
+    /// The settings.
     pub config: PlanConfig,
 }
 
-/// The figures of a plan.
+/// The settings of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanConfig {
-    /// The share of a cluster's nodes that may be on their way out at once, in percent.
+    /// The share of a cluster's nodes that may be drained at once, in percent.
     pub reclaim_percent: u32,
 }
 
@@ -96,7 +96,7 @@ impl Default for PlanConfig {
 }
 
 impl PlanConfig {
-    /// How many of so many nodes may be on their way out at once; one always may.
+    /// How many of so many nodes may be drained at once; one always may.
     pub fn reclaim_cap(self, nodes: u32) -> u32 {
         let share = u64::from(nodes) * u64::from(self.reclaim_percent) / 100;
         u32::try_from(share).unwrap_or(u32::MAX).max(1)
@@ -110,7 +110,7 @@ pub struct Aim {
     pub slot: Slot,
     /// The aim.
     pub goal: Goal,
-    /// How long whatever runs on it may take to leave.
+    /// How long the eviction of its pods may take.
     pub grace: Duration,
     /// Why.
     pub cause: Cause,
@@ -135,7 +135,7 @@ pub enum Goal {
 pub struct Plan {
     /// The aims; none while anything holds back the plan as a whole.
     pub aims: Vec<Aim>,
-    /// How the demand stands.
+    /// The state of the demand.
     pub report: Report,
 }
 
@@ -182,7 +182,7 @@ impl Fleet {
         Some(Wanted { target, grace: aim.grace })
     }
 
-    /// Whom a machine with this aim shall serve.
+    /// The need that a machine with this aim shall serve.
     pub fn binding_of(&self, goal: Goal) -> Option<&Binding> {
         match goal {
             Goal::Bind(tie) => self.binding(tie),

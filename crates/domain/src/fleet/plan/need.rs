@@ -22,7 +22,7 @@ const KEY_ZONE: &str = "topology.kubernetes.io/zone";
 /// The most requirements of one need, and the most values of one requirement.
 const LIST_MAX: usize = 256;
 
-/// A need as it stands on the wire.
+/// A need as sent on the wire.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RawNeed {
     /// What its machines must be.
@@ -31,7 +31,6 @@ pub struct RawNeed {
     pub aggregate: BTreeMap<String, String>,
     /// What each single machine must have.
     pub min_unit: BTreeMap<String, String>,
-    /// Its priority.
     pub priority: i32,
     /// The keys over which it would be spread.
     pub spread: Vec<String>,
@@ -43,14 +42,12 @@ pub struct RawNeed {
     pub group: String,
 }
 
-/// A requirement as it stands on the wire.
+/// A requirement as sent on the wire.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RawRequirement {
-    /// The key.
     pub key: String,
     /// The number of its operator.
     pub operator: i32,
-    /// The values.
     pub values: Vec<String>,
 }
 
@@ -71,7 +68,6 @@ closed_set! {
 /// One requirement.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Requirement {
-    /// The key.
     pub key: String,
     /// How it asks.
     pub operator: Operator,
@@ -97,7 +93,7 @@ pub struct Need {
     pub profile: Profile,
     /// How much of everything it needs in sum.
     pub aggregate: Resources,
-    /// What a machine is told that serves it.
+    /// What a machine that serves it receives.
     pub assignment: Assignment,
 }
 
@@ -233,7 +229,7 @@ mod tests {
 
     // Requirement: F-39
     #[test]
-    fn each_operator_asks_in_its_own_way() {
+    fn each_operator_has_its_own_semantics() {
         let offer = Report::read(&raw(Phase::Idle)).unwrap().offer.unwrap();
         let cases = [
             (requirement(KEY_INSTANCE_TYPE, 1, &["small", "large"]), true),
@@ -264,7 +260,7 @@ mod tests {
 
     // Requirement: F-39
     #[test]
-    fn what_cannot_be_asked_for_is_refused_by_name() {
+    fn an_invalid_need_is_refused_by_name() {
         let cases = [
             (need(vec![requirement("zone", 5, &[])]), "gang_unsupported"),
             (RawNeed { spread: vec!["zone".to_owned()], ..need(vec![]) }, "spread_unsupported"),
@@ -281,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fingerprint_tells_needs_apart_and_not_amounts() {
+    fn a_fingerprint_distinguishes_needs_and_not_amounts() {
         let read = |raw: &RawNeed| Need::read(raw).unwrap().assignment.fingerprint;
         let one = need(vec![requirement("a", 3, &[]), requirement("b", 1, &["x"])]);
         let mut more = one.clone();

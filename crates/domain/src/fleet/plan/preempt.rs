@@ -2,7 +2,7 @@
 //! those that no need claims.
 //!
 //! A victim is aimed at the need it was taken for, at once. From then on it is credited to that
-//! need, so that no second victim is looked for while the first is still leaving.
+//! need, so that no second victim is chosen while the first is still being drained.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ struct Victim {
     burden: f64,
     priority: i32,
     lot: u32,
-    /// Whether its cluster has told all that it needs, so that what no need claims is surplus.
+    /// Whether its cluster has reported all that it needs, so that what no need claims is surplus.
     believed: bool,
 }
 
@@ -84,7 +84,7 @@ impl Cycle<'_> {
         }
     }
 
-    /// Every lot of nodes, the one that is taken first in front. The order is the same for every
+    /// Every lot of nodes, the one that is taken first in front. The sequence is the same for every
     /// need, because its own priority adds the same to each score.
     fn victims(&self) -> Vec<Victim> {
         let fleet = self.fleet;
@@ -110,8 +110,8 @@ impl Cycle<'_> {
     }
 }
 
-/// How much there is to be said against taking a machine from this need: its priority, less what
-/// its penalties leave of an ease. Never more than its priority.
+/// The cost of taking a machine from this need: its priority, less an ease that shrinks with its
+/// penalties. Never more than its priority.
 fn burden(assignment: &Assignment) -> f64 {
     let ease = |penalty: f64| EASE / penalty.max(PENALTY_MIN);
     f64::from(assignment.priority)
@@ -146,14 +146,14 @@ mod tests {
 
     // Requirement: F-27
     #[test]
-    fn of_equal_priority_the_cheaper_to_lose_goes_first() {
+    fn of_equal_priority_the_cheaper_to_lose_is_taken_first() {
         let of = |priority, bucket| Assignment {
             priority,
             interruption_penalty: Penalty::of_bucket(bucket).unwrap(),
             ..Assignment::default()
         };
         assert!(burden(&of(5, 0)) < burden(&of(5, 9)));
-        assert!(burden(&of(5, 27)) <= 5.0, "what is pinned is not worth more than its priority");
+        assert!(burden(&of(5, 27)) <= 5.0, "the score of a pinned need is its priority");
         assert!(burden(&of(i32::MIN, 0)) < burden(&of(i32::MAX, 0)));
     }
 }

@@ -1,5 +1,5 @@
-//! Surplus: what no need asks for is taken back, the dearest first and little at a time; what
-//! stands idle for too long is given back.
+//! Surplus: machines that no need asks for are drained, the dearest first and few at a time;
+//! machines that are idle for too long are given back.
 
 use usher_kernel::Timestamp;
 
@@ -9,7 +9,7 @@ use super::report::{ClusterReport, HeldBack};
 use super::{Aim, Cause, Goal, PlanConfig};
 
 impl Cycle<'_> {
-    /// Takes back the surplus of every cluster, as far as nothing speaks against it.
+    /// Reclaims the surplus of every cluster, as far as nothing holds it back.
     pub(super) fn reclaim(&mut self, believed: bool, config: PlanConfig) -> Vec<ClusterReport> {
         let fleet = self.fleet;
         fleet.by_cluster.iter().map(|it| self.reclaim_from(it, believed, config)).collect()
@@ -65,7 +65,8 @@ impl Cycle<'_> {
         report
     }
 
-    /// Gives back what stood idle beyond its window and was not claimed by this very cycle.
+    /// Gives back machines that were idle beyond their window and were not claimed by this very
+    /// cycle.
     pub(super) fn release(&mut self, now: Timestamp) {
         let due: Vec<_> = self.fleet.due(now).collect();
         for (slot, lot, position) in due {
@@ -77,7 +78,7 @@ impl Cycle<'_> {
     }
 }
 
-/// What speaks against taking anything back from a cluster.
+/// What holds back reclaiming from a cluster.
 pub(super) fn gate(cluster: &Cluster, believed: bool) -> Option<HeldBack> {
     if !believed {
         Some(HeldBack::ListQuarantined)

@@ -1,15 +1,15 @@
-//! What a plan says besides its aims: how each need stands, and what was held back and why.
+//! What a plan says besides its aims: the state of each need, and what was held back and why.
 
 use crate::fleet::ident::ClusterId;
 use crate::fleet::refusal::Refusal;
 use crate::object::closed::closed_set;
 
 closed_set! {
-    /// How a need stands.
+    /// The state of a need.
     "outcome" Outcome {
         /// Nodes of its own cover it.
         Satisfied = "Satisfied",
-        /// Machines that are on their way cover what nodes do not.
+        /// Machines in transit cover what nodes do not.
         InFlight = "InFlight",
         /// This plan gives it what it lacks.
         Assigned = "Assigned",
@@ -31,9 +31,9 @@ closed_set! {
         Paused = "Paused",
         /// It is a dry run: nothing is aimed at.
         DryRun = "DryRun",
-        /// The list of machines is not believed: nothing is taken away.
+        /// The list of machines is implausible: nothing is reclaimed.
         ListQuarantined = "ListQuarantined",
-        /// The cluster has not been heard yet: nothing is taken from it as surplus.
+        /// No roll-up of the cluster was received yet: nothing is taken from it as surplus.
         FirstRollUp = "FirstRollUp",
         /// The cluster's demand fell too suddenly: nothing is taken from it as surplus.
         RollUpQuarantined = "RollUpQuarantined",
@@ -44,25 +44,24 @@ closed_set! {
     }
 }
 
-/// How one need stands.
+/// The state of one need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NeedReport {
     /// The number of its cluster in the report.
     pub cluster: u32,
     /// Its place among the needs of the cluster, the highest priority first.
     pub need: u32,
-    /// How it stands.
+    /// Its state.
     pub outcome: Outcome,
 }
 
 /// What a plan found out about a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterReport {
-    /// The cluster.
     pub cluster: ClusterId,
     /// How many of its nodes no need of its asks for.
     pub surplus: u32,
-    /// How many of them are asked to leave.
+    /// How many of them are to be drained.
     pub reclaimed: u32,
     /// What held the others back.
     pub held_back: Option<HeldBack>,
@@ -70,21 +69,21 @@ pub struct ClusterReport {
     pub refused: Vec<Refusal>,
 }
 
-/// How the demand stands after a plan.
+/// The state of the demand after a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Every need of every cluster that was heard.
+    /// Every need of every cluster whose roll-up was received.
     pub needs: Vec<NeedReport>,
     /// Every cluster.
     pub clusters: Vec<ClusterReport>,
     /// What held back the plan as a whole.
     pub held_back: Vec<HeldBack>,
-    /// How many aims were found; while something holds all of them back none is told.
+    /// How many aims were found; while something holds all of them back none is returned.
     pub aims: usize,
 }
 
 impl Report {
-    /// How many needs stand so.
+    /// The number of needs in this state.
     pub fn count(&self, outcome: Outcome) -> usize {
         self.needs.iter().filter(|it| it.outcome == outcome).count()
     }

@@ -16,9 +16,9 @@ use super::verdict::{EffectKind, EventKind, RecordChange};
 /// The reconciler of a machine, with its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MachineReconciler {
-    /// The longest rest in a passing phase.
+    /// The longest requeue delay in a passing phase.
     pub interval: Duration,
-    /// How long each passing phase may last before its order is given again.
+    /// How long each passing phase may last before its command is repeated.
     pub deadlines: Deadlines,
 }
 

@@ -22,7 +22,7 @@ fn seen(machine: &Machine, report: Report) -> Decision<MachineReconciler> {
 
 // Requirement: F-14
 #[test]
-fn the_figures_are_the_promised_ones() {
+fn the_settings_are_the_documented_ones() {
     let MachineReconciler { interval, deadlines } = MachineReconciler::default();
     assert_eq!(interval, Duration::from_secs(30));
     let Deadlines { create, configure, drain, delete, failed, released } = deadlines;
@@ -33,7 +33,7 @@ fn the_figures_are_the_promised_ones() {
 
 // Requirement: F-7
 #[test]
-fn an_order_is_recorded_with_its_token_before_it_is_sent() {
+fn a_command_is_recorded_with_its_token_before_it_is_sent() {
     let it = wanted(Phase::Idle, Target::Bind(binding("a")));
     let recorded = seen(&it, report(Phase::Idle));
     assert_eq!(recorded.effect, None);
@@ -71,9 +71,9 @@ fn each_passing_phase_sends_its_verb() {
 
 // Requirement: F-35
 #[test]
-fn every_crossing_is_told_to_the_cluster_it_concerns() {
-    let told = |machine: &Machine, report| seen(machine, report).event.unwrap();
-    let drained = told(&wanted(Phase::Draining, Target::Unbound), report(Phase::Idle));
+fn every_crossing_is_emitted_for_the_cluster_it_concerns() {
+    let reported = |machine: &Machine, report| seen(machine, report).event.unwrap();
+    let drained = reported(&wanted(Phase::Draining, Target::Unbound), report(Phase::Idle));
     let expected = Event {
         kind: EventType::Moved,
         from: Phase::Draining,
@@ -82,9 +82,9 @@ fn every_crossing_is_told_to_the_cluster_it_concerns() {
         error: None,
     };
     assert_eq!(drained, expected, "the one that it was bound to");
-    let begun = told(&wanted(Phase::Idle, Target::Bind(binding("b"))), report(Phase::Idle));
+    let begun = reported(&wanted(Phase::Idle, Target::Bind(binding("b"))), report(Phase::Idle));
     assert_eq!(begun.cluster, Some(cluster("b")), "the one that it is bound to");
-    let failed = told(&wanted(Phase::Configuring, Target::Unbound), report(Phase::Failed));
+    let failed = reported(&wanted(Phase::Configuring, Target::Unbound), report(Phase::Failed));
     assert_eq!(failed.error.as_deref(), Some("no quota"));
     let gone = decide(&wanted(Phase::Configured, Target::Unbound), &snapshot(None)).event.unwrap();
     assert_eq!(
@@ -95,7 +95,7 @@ fn every_crossing_is_told_to_the_cluster_it_concerns() {
 
 // Requirement: F-36
 #[test]
-fn every_rest_has_its_wake() {
+fn every_requeue_has_its_wake_up() {
     let poll = Wake::At(NOW.after(Duration::from_secs(30)));
     let steady = wanted(Phase::Configured, Target::Bind(binding("a")));
     assert_eq!(seen(&steady, report(Phase::Configured)).wake, Wake::OnChange);
@@ -106,12 +106,12 @@ fn every_rest_has_its_wake() {
     assert_eq!(seen(&failed, report(Phase::Failed)).wake, Wake::At(deadline));
     assert_eq!(decide(&steady, &snapshot(None)).wake, Wake::Never);
     let unheard = Snapshot { reading: Err(Unknown::Unreachable), ..snapshot(None) };
-    assert_eq!(decide(&steady, &unheard).wake, poll, "a blind look is no rest");
+    assert_eq!(decide(&steady, &unheard).wake, poll, "an incomplete snapshot is requeued");
 }
 
 // Requirement: F-12
 #[test]
-fn a_transient_error_leaves_the_machine_as_it_was() {
+fn a_transient_error_does_not_change_the_machine() {
     for phase in Phase::ALL.iter().filter(|it| **it != Phase::Gone) {
         let it = machine(|it| it.state = state(*phase));
         let unheard = Snapshot { reading: Err(Unknown::Unreachable), ..snapshot(None) };
@@ -146,7 +146,7 @@ fn a_failed_machine_is_cleaned_up_after_its_deadline_unless_it_is_held() {
 
 // Requirement: F-13
 #[test]
-fn a_failed_machine_that_its_holder_is_done_with_is_salvaged_without_a_wait() {
+fn a_failed_machine_that_is_unused_is_salvaged_without_a_wait() {
     let held = wanted(Phase::Failed, Target::Release);
     let held = held.changed(|it| it.holder = Some(resource(1)));
     let at = |after: Duration| {
@@ -177,7 +177,7 @@ fn an_end_is_on_record_with_its_evidence() {
     assert_eq!(standing, ["gone"]);
     let again = decide(&decision.next, &snapshot(Some(report(Phase::Idle))));
     assert_eq!((again.next, again.effect, again.event), (decision.next, None, None));
-    assert!(again.rows.is_empty(), "what comes back is another machine");
+    assert!(again.rows.is_empty(), "what reappears is another machine");
     assert_eq!(Wanted::of(Target::Unbound).cluster(), None);
 }
 
@@ -204,7 +204,7 @@ fn a_machine_whose_offer_cannot_be_read_is_followed_all_the_same() {
         let ordered = decide(&left, &seen).next;
         assert_eq!(ordered.phase(), Phase::Deleting, "the host is given back");
         let sent = decide(&ordered, &seen).effect.map(|it| it.kind());
-        assert_eq!(sent, Some(EffectKind::Delete), "the recorded order is sent");
+        assert_eq!(sent, Some(EffectKind::Delete), "the recorded command is sent");
     }
 }
 

@@ -34,12 +34,12 @@ pub const VALUES_MAX: usize = 32;
 pub const REASON_MAX: usize = 1_024;
 /// How long a name may be.
 const NAME_MAX: usize = 253;
-/// Whose objects admission is never asked about.
+/// The group whose objects never reach admission.
 const UNGUARDED_GROUP: &str = "admissionregistration.k8s.io";
 /// The groups of Crossplane's own Usages.
 const CROSSPLANE_GROUPS: [&str; 2] = ["protection.crossplane.io", "apiextensions.crossplane.io"];
 
-/// Where the fields of one reference stand.
+/// The paths of the fields of one reference.
 struct Fields {
     root: &'static str,
     api_version: &'static str,
@@ -76,11 +76,11 @@ const BY: Fields = Fields {
 /// What only the server knows about a declaration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Surroundings {
-    /// Where objects of `of`'s kind live, if it is served.
+    /// The scope of `of`'s kind, if it is served.
     pub of: Option<Scope>,
-    /// Where objects of `by`'s kind live, if it is served.
+    /// The scope of `by`'s kind, if it is served.
     pub by: Option<Scope>,
-    /// Whether the other namespace consents, if another one is spoken of.
+    /// Whether the other namespace consents, if another one is named.
     pub consents: bool,
 }
 
@@ -162,15 +162,15 @@ pub fn examine(key: &UsageKey, spec: &Spec, around: &Surroundings) -> Result<(),
     Ok(())
 }
 
-/// The object in the namespace says so: whose Usages may protect what lives in it. Names are parted
-/// by commas; `*` is every namespace.
+/// The object in the namespace says so: which namespaces' Usages may protect the objects in it.
+/// Names are parted by commas; `*` is every namespace.
 pub fn is_consented(annotation: Option<&str>, namespace: &str) -> bool {
     let mut listed = annotation.unwrap_or("").split(',').map(str::trim);
     listed.any(|it| it == "*" || (it == namespace && !namespace.is_empty()))
 }
 
-/// What one of Crossplane's own Usages speaks of, by name: `of` and `by`. Selectors that it has not
-/// resolved yet speak of nothing.
+/// What one of Crossplane's own Usages names: `of` and `by`. Selectors that it has not
+/// resolved yet name nothing.
 pub fn foreign(document: &Value) -> Result<(Option<ObjectKey>, Option<ObjectKey>), Refusal> {
     let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str).unwrap_or("");
     let api_version = text("/apiVersion");
@@ -388,7 +388,7 @@ fn invalid(field: &'static str, text: &str) -> Refusal {
     Refusal::FieldInvalid { field, text: shortened(text) }
 }
 
-/// What stands where a text should: its kind, for it may be long.
+/// The JSON type found instead of a text; the value itself may be long.
 fn shown(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),

@@ -169,7 +169,7 @@ fn a_usage_needs_a_purpose() {
     assert_eq!(refused("/spec/resolve", json!("Twice")), invalid("spec.resolve", "Twice"));
 }
 
-/// Where something lives, for the matrix.
+/// The scope of an object, for the matrix.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Place {
     Here,
@@ -177,7 +177,7 @@ enum Place {
     Beside,
 }
 
-/// What is answered to a Usage of this kind that speaks of such things.
+/// What is answered to a Usage of this kind with such references.
 fn answer(kind: UsageKind, of: Place, by: Option<Place>, consents: bool) -> &'static str {
     let key = match kind {
         UsageKind::Usage => usage_key("u"),
@@ -278,7 +278,7 @@ fn nothing_is_accepted_that_uses_itself() {
 
 // Requirement: G-16
 #[test]
-fn consent_names_namespaces_or_everybody() {
+fn consent_names_namespaces_or_all() {
     assert!(is_consented(Some("a, ns"), "ns"));
     assert!(is_consented(Some("*"), "ns"));
     for annotation in [None, Some(""), Some("nsx"), Some("n"), Some("a,b")] {

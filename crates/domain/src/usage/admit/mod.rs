@@ -1,14 +1,13 @@
 //! What the API server may do: a pure answer to each request that touches what is in use.
 //!
 //! Nothing is written while a request waits: a denial carries the deletion to record, and the
-//! caller that asked the question records it afterwards.
+//! caller records it afterwards.
 //!
 //! **Invariants**
-//! - An index that may lag denies and never allows: where it knows of no holder, the
-//!   answer is to look again with an index that has caught up. What needs no index (an object that
-//!   is being deleted, a broken glass, a write that changes nothing that counts) is answered
-//!   without one.
-//! - A dry run is answered like the request itself and leaves no trace.
+//! - An index that may lag denies and never allows: where it knows of no holder, the answer is to
+//!   repeat with an index that has caught up. What needs no index (an object that is being deleted,
+//!   a broken glass, a write that changes nothing that counts) is answered without one.
+//! - A dry run is answered like the request itself and writes nothing.
 //! - Crossplane's Usages are not answered here: they have their own admission.
 
 use std::time::Duration;
@@ -28,7 +27,7 @@ use crate::object::offender::shortened;
 /// How many blockers a denial names.
 pub const BLOCKERS_MAX: usize = 64;
 
-/// The figures of admission.
+/// The settings of admission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admission {
     /// How long a denied deletion is remembered.
@@ -55,30 +54,25 @@ pub enum Request {
 /// A deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deletion {
-    /// The object.
     pub object: ObjectKey,
-    /// Its uid.
     pub uid: Uid,
     /// Whether it is being deleted already.
     pub deleting: bool,
-    /// The note of a person that lets it go, if it carries one.
+    /// The note of a person that allows its deletion, if it carries one.
     pub break_glass: Option<String>,
     /// The uids of its owners.
     pub owners: Vec<Uid>,
     /// What is to happen to what it owns.
     pub propagation: Propagation,
-    /// Who asks.
     pub requester: String,
-    /// Whether nothing is meant to happen.
     pub dry_run: bool,
-    /// Whether lives of ours go on in it, if it is a project's namespace.
+    /// Whether records of ours exist in it, if it is a project's namespace.
     pub rows_live: bool,
 }
 
 /// A write of an object that carries, or carried, a mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Update {
-    /// The object.
     pub object: ObjectKey,
     /// Whether it carries a mark.
     pub marked: bool,
@@ -109,37 +103,36 @@ pub enum Freshness {
 /// What the server may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Go on; where a person broke the glass, the note for the audit.
+    /// Allow; where a person broke the glass, the note for the audit.
     Allow(Option<String>),
     /// Stop.
     Deny(Box<Denial>),
-    /// Ask again with an index that has caught up; if there is none, stop.
+    /// Repeat with an index that has caught up; if there is none, stop.
     Recheck,
 }
 
-/// Why the server stops, who is in the way, and what to do.
+/// Why the server denies, the blockers, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
     /// Why.
     pub refusal: Refusal,
-    /// Who is in the way, the first of them.
+    /// The first of the blockers.
     pub blockers: Vec<Blocker>,
     /// How many more there are.
     pub more: usize,
     /// What to do.
     pub remedy: Remedy,
-    /// What to record afterwards, and with whom.
+    /// What to record afterwards, and in which Usages.
     pub record: Option<(UsageKey, Uid, Attempt)>,
 }
 
 /// A holder that is in the way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocker {
-    /// The Usage.
     pub usage: UsageKey,
     /// Which incarnation.
     pub uid: Uid,
-    /// Who uses the object.
+    /// The users of the object.
     pub users: Vec<ObjectKey>,
     /// Why it is protected.
     pub reason: Option<String>,
@@ -148,13 +141,13 @@ pub struct Blocker {
 closed_set! {
     /// What the denied requester can do.
     "remedy" Remedy {
-        /// Delete the users; what was asked is done when they are gone.
+        /// Delete the users; the denied deletion is replayed when they are gone.
         EndTheUse = "EndTheUse",
         /// Delete the Usage that protects it.
         DeleteTheUsage = "DeleteTheUsage",
-        /// Delete what stands in the namespace first.
+        /// Delete the objects in the namespace first.
         EmptyTheNamespace = "EmptyTheNamespace",
-        /// Leave the mark where it is.
+        /// Keep the mark.
         KeepTheMark = "KeepTheMark",
         /// Correct the declaration.
         CorrectTheUsage = "CorrectTheUsage",
@@ -176,7 +169,7 @@ impl Admission {
         }
     }
 
-    /// What is being deleted cannot be held: asking again does nothing new.
+    /// What is being deleted cannot be held: a repeated request does nothing new.
     fn delete(
         &self,
         deletion: &Deletion,
@@ -223,9 +216,10 @@ impl Admission {
     }
 }
 
-/// A namespace goes only if nothing in it would be left without its user, or without the protection
-/// that was promised for a reason: what is used from within goes in order by itself. The namespace
-/// of a project goes only when nothing in it is in use and no life goes on in it.
+/// A namespace may be deleted only if nothing in it would be left without its user, or without the
+/// protection that was promised for a reason: what is used from within is deleted in order by
+/// itself. The namespace of a project may be deleted only when nothing in it is in use and no
+/// record exists in it.
 fn namespace(deletion: &Deletion, index: &Graph) -> Option<Denial> {
     let name = &deletion.object.name;
     let project = name.starts_with(NAMESPACE_PREFIX);
@@ -238,7 +232,7 @@ fn namespace(deletion: &Deletion, index: &Graph) -> Option<Denial> {
     blocked.then(|| denial(refusal, &holders, Remedy::EmptyTheNamespace))
 }
 
-/// A mark comes off when no Usage holds the object.
+/// A mark may be removed when no Usage holds the object.
 fn update_of(update: &Update, index: &Graph, freshness: Freshness) -> Answer {
     if !update.marked || update.keeps_mark {
         return Answer::Allow(None);
@@ -251,8 +245,8 @@ fn update_of(update: &Update, index: &Graph, freshness: Freshness) -> Answer {
     unhindered(freshness)
 }
 
-/// A write that leaves the declaration as it is is allowed, whatever the declaration says: no
-/// client must be kept from letting a Usage go.
+/// A write that does not change the declaration is allowed, whatever the declaration says: no
+/// client may be kept from releasing a Usage.
 fn declare(declaration: &Declaration, index: &Graph, freshness: Freshness) -> Answer {
     let usage = &declaration.usage;
     if declaration.before.as_ref().is_some_and(|it| it.spec == usage.spec) {

@@ -92,7 +92,7 @@ fn what_is_used_is_not_deleted_and_the_deletion_is_kept() {
 
 // Requirement: G-12
 #[test]
-fn a_dry_run_is_denied_and_leaves_no_trace() {
+fn a_dry_run_is_denied_and_writes_nothing() {
     let dry = Deletion { dry_run: true, ..deletion() };
     let denial = denied(delete(dry, &index([usage(|_| {})])));
     assert_eq!((denial.refusal, denial.record), (Refusal::in_use(&key("db")), None));
@@ -125,17 +125,17 @@ fn from_an_index_that_may_lag_nothing_is_allowed() {
 }
 
 #[test]
-fn who_has_let_go_is_not_in_the_way() {
+fn a_usage_that_released_does_not_block() {
     for phase in [Phase::Idle, Phase::Releasing, Phase::Released] {
         let over = index([usage(|it| it.status.phase = phase)]);
         assert_eq!(delete(deletion(), &over), Answer::Allow(None), "{phase}");
     }
     let leaving = index([usage(|it| it.deleting = true)]);
-    assert!(matches!(delete(deletion(), &leaving), Answer::Deny(_)), "its user still lives");
+    assert!(matches!(delete(deletion(), &leaving), Answer::Deny(_)), "its user still exists");
 }
 
 #[test]
-fn what_is_on_its_way_out_may_be_asked_again() {
+fn an_object_being_deleted_may_be_deleted_again() {
     let it = Deletion { deleting: true, ..deletion() };
     assert_eq!(delete(it, &index([usage(|_| {})])), Answer::Allow(None));
 }
@@ -186,7 +186,7 @@ fn namespace_of(name: &str) -> Deletion {
 
 // Requirement: G-19
 #[test]
-fn a_namespace_goes_if_what_is_in_it_goes_in_order_by_itself() {
+fn a_namespace_is_deletable_if_its_objects_are_deleted_in_order() {
     assert_eq!(delete(namespace_of("ns"), &index([usage(|_| {})])), Answer::Allow(None));
     let from_outside = usage(|it| {
         if let Some(by) = &mut it.status.by {
@@ -203,7 +203,7 @@ fn a_namespace_goes_if_what_is_in_it_goes_in_order_by_itself() {
 
 // Requirement: G-19
 #[test]
-fn the_namespace_of_a_project_goes_when_nothing_in_it_is_in_use_and_no_life_goes_on() {
+fn a_project_namespace_is_deletable_without_uses_and_records() {
     let name = "usher-project-1";
     let inside = usage(|it| {
         for resolved in [&mut it.status.of, &mut it.status.by].into_iter().flatten() {
@@ -221,7 +221,7 @@ fn the_namespace_of_a_project_goes_when_nothing_in_it_is_in_use_and_no_life_goes
 
 // Requirement: G-15
 #[test]
-fn a_mark_stays_while_anybody_holds() {
+fn a_mark_stays_while_any_usage_holds() {
     let update =
         |marked, keeps_mark| Request::Update(Update { object: key("db"), marked, keeps_mark });
     let (held, free) = (index([usage(|_| {})]), index([]));
@@ -263,7 +263,7 @@ fn a_declaration_is_examined() {
 
 // Requirement: G-18
 #[test]
-fn a_write_that_leaves_the_declaration_alone_is_allowed_whatever_it_says() {
+fn a_write_that_does_not_change_the_declaration_is_allowed() {
     let bad = |deleting| {
         usage(|it| {
             it.deleting = deleting;
@@ -316,7 +316,7 @@ fn an_edit_that_would_close_a_circle_with_a_younger_usage_is_refused() {
 }
 
 #[test]
-fn an_edit_is_not_held_against_what_the_usage_meant_before() {
+fn an_edit_is_not_checked_against_the_old_references() {
     let before = usage(|_| {});
     let turned = usage(|it| {
         if let Ok(spec) = &mut it.spec {

@@ -1,10 +1,11 @@
-//! Who holds whom: every Usage that stands, found by what it holds.
+//! The graph of uses: every existing Usage, indexed by the objects it holds.
 //!
-//! An edge leads from what is used to who uses it: the first cannot go before the second. The graph
-//! is changed one Usage at a time; the cost of a change does not grow with the number of others.
+//! An edge leads from the used object to its user: the first cannot be deleted before the second.
+//! The graph is changed one Usage at a time; the cost of a change does not grow with the number of
+//! others.
 //!
 //! **Invariants**
-//! - Objects are told apart by group, kind, namespace and name; Usages by uid.
+//! - Objects are distinguished by group, kind, namespace and name; Usages by uid.
 //! - A Usage of Crossplane's is shown as a blocker and never counts as a holder.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,11 +18,11 @@ use crate::object::closed::closed_set;
 
 /// How many links of a chain are followed.
 pub const CHAIN_MAX: usize = 32;
-/// How many links are told in all.
+/// How many links are returned in all.
 pub const LINKS_MAX: usize = 256;
 
 closed_set! {
-    /// Whose Usage it is.
+    /// The kind of Usage.
     "usage family" Family {
         /// Ours.
         Usher = "Usher",
@@ -33,7 +34,7 @@ closed_set! {
 /// One Usage in the graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Whose it is.
+    /// Its kind.
     pub family: Family,
     /// Which.
     pub usage: UsageKey,
@@ -41,11 +42,11 @@ pub struct Entry {
     pub uid: Uid,
     /// When it was created.
     pub created_at: Timestamp,
-    /// Whether it holds what it speaks of, and has not let go.
+    /// Whether it holds the objects it names, and has not released them.
     pub holds: bool,
     /// What is used.
     pub of: Vec<ObjectKey>,
-    /// Who uses it.
+    /// Its users.
     pub by: Vec<ObjectKey>,
     /// Why it is protected.
     pub reason: Option<String>,
@@ -75,20 +76,20 @@ impl Entry {
     }
 }
 
-/// One link of a chain: this object cannot go before that one.
+/// One link of a chain: this object cannot be deleted before that one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     /// What is held.
     pub object: ObjectKey,
     /// By which Usage.
     pub usage: UsageKey,
-    /// Who uses it; empty if it is held for a reason.
+    /// Its users; empty if it is held for a reason.
     pub user: Option<ObjectKey>,
     /// How many links lie before it.
     pub depth: usize,
 }
 
-/// Every Usage that stands.
+/// Every existing Usage.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     entries: BTreeMap<Uid, Entry>,
@@ -99,7 +100,7 @@ pub struct Graph {
 impl Graph {
     /// Puts a Usage in, or in the place of what was known of it.
     pub fn put(&mut self, entry: Entry) {
-        // Most changes leave what a Usage speaks of alone, and the indexes with it.
+        // Most changes do not touch the objects that a Usage names, nor the indexes.
         if let Some(known) = self.entries.get_mut(&entry.uid).filter(|it| it.of == entry.of) {
             *known = entry;
             return;
@@ -138,7 +139,7 @@ impl Graph {
         self.entries.get(uid)
     }
 
-    /// Every Usage that speaks of an object, Crossplane's included, in the order of their uids.
+    /// Every Usage that names an object, Crossplane's included, in the order of their uids.
     pub fn blockers(&self, object: &ObjectKey) -> impl Iterator<Item = &Entry> {
         let uids = self.by_target.get(object).into_iter().flatten();
         uids.filter_map(|uid| self.entries.get(uid)).filter(|it| it.holds)
@@ -156,7 +157,7 @@ impl Graph {
         entries.filter(|it| it.holds && it.family == Family::Usher)
     }
 
-    /// Who holds an object, who holds those, and so on: nearest first, bounded.
+    /// The holders of an object, their holders, and so on: nearest first, bounded.
     pub fn chain(&self, object: &ObjectKey) -> Vec<Link> {
         let mut links = Vec::new();
         let mut met = BTreeSet::from([object.clone()]);
@@ -218,10 +219,10 @@ impl Graph {
 /// Through which Usages a circle counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Through<'a> {
-    /// Through all but the one that is declared: a declaration takes no protection from anybody.
+    /// Through all but the one that is declared: a declaration removes no protection.
     Others(&'a Uid),
-    /// Through those that are older than this: of a circle that came about exactly one Usage, the
-    /// youngest, gives way.
+    /// Through those that are older than this: of an existing cycle exactly one Usage, the
+    /// youngest, yields.
     Older(Timestamp, &'a Uid),
 }
 

@@ -36,7 +36,7 @@ fn older(than: &Entry) -> Through<'_> {
 }
 
 #[test]
-fn an_entry_says_what_its_usage_says() {
+fn an_entry_has_the_content_of_its_usage() {
     let it = usage(|it| it.status.attempts = vec![crate::usage::fixture::attempt("db-1")]);
     let expected = Entry {
         usage: usage_key("u"),
@@ -63,7 +63,7 @@ fn what_was_put_is_found_replaced_and_taken_out() {
 }
 
 #[test]
-fn the_version_of_a_kind_tells_nothing_apart_and_everything_else_does() {
+fn only_the_version_does_not_distinguish_objects() {
     let graph = graph([entry(1, &["a"], &[])]);
     let held = |object: ObjectKey| graph.holders(&object).count() == 1;
     assert!(held(key("a")));
@@ -74,7 +74,7 @@ fn the_version_of_a_kind_tells_nothing_apart_and_everything_else_does() {
 
 // Requirement: G-20
 #[test]
-fn who_has_let_go_holds_nothing_and_crossplane_is_shown_but_never_holds() {
+fn released_usages_and_those_of_crossplane_hold_nothing() {
     let over = Entry { holds: false, ..entry(1, &["a"], &[]) };
     let theirs = Entry { family: Family::Crossplane, ..entry(2, &["a"], &[]) };
     let graph = graph([over, theirs]);
@@ -84,7 +84,7 @@ fn who_has_let_go_holds_nothing_and_crossplane_is_shown_but_never_holds() {
 }
 
 #[test]
-fn a_chain_is_told_from_the_nearest_and_ends() {
+fn a_chain_is_returned_nearest_first_and_ends() {
     let graph = graph([
         entry(1, &["a"], &["b"]),
         entry(2, &["b"], &["c"]),

@@ -4,8 +4,9 @@
 //! - Unknown is not absent: a missing answer stays `Unknown` in the facts and changes no row.
 //! - A user is one uid. With `Once` another object under its name is another user; with `Always`
 //!   it takes the place of the one that is gone.
-//! - A row of a mark is seen as long as our mark may stand on the object with that uid.
-//! - What is recorded is held or let go by the record: what a look resolves counts from the next.
+//! - A row of a mark is seen as long as the object with that uid may carry our mark.
+//! - What is recorded is held or released by the record: what a snapshot resolves counts from the
+//!   next one.
 
 mod user;
 
@@ -58,7 +59,7 @@ impl Observation for Observed {
     }
 }
 
-/// Judges one look.
+/// Judges one snapshot.
 pub fn fold(usage: &Usage, name_ledger: &NameLedger, snapshot: &Snapshot) -> Observed {
     let judge = Judge { usage, name_ledger, snapshot };
     let (resolution, meant, refusal) = judge.resolution();
@@ -118,7 +119,7 @@ const fn needs(of: Of) -> u8 {
 }
 
 impl Judge<'_> {
-    /// The worst cause of blindness in this look.
+    /// The worst reason for an unknown answer in this snapshot.
     fn visibility(&self) -> Visibility {
         let snapshot = self.snapshot;
         let unknowns = [
@@ -135,7 +136,7 @@ impl Judge<'_> {
         Visibility::judge(replaced, snapshot.guard_tripped, worst.copied())
     }
 
-    /// What stands under a name that is on record with this uid. Another world, or one that forgot,
+    /// The object under a name that is on record with this uid. Another world, or one that forgot,
     /// answers nothing: an object that it shows may be one that is long gone. With the
     /// mass-deletion guard tripped what is on record is not taken for gone or replaced.
     fn reading(&self, key: &ObjectKey, known: Option<&Uid>) -> Reading<&Found> {
@@ -223,7 +224,7 @@ impl Judge<'_> {
         self.name_ledger.latest(&role.name(key))
     }
 
-    /// The uid of what stands under a name, as far as is on record.
+    /// The uid of the object under a name, as far as recorded.
     fn known(&self, role: Role, key: &ObjectKey) -> Option<&Uid> {
         let row = self.recorded(role, key).filter(|it| it.state == NameState::Seen);
         row.and_then(|it| it.uid.as_ref())
@@ -288,8 +289,9 @@ impl Judge<'_> {
         }
     }
 
-    /// What is held, was asked to go, and makes its owners wait. A client that deletes an owner in
-    /// the foreground has the collector ask; a use comes before that order.
+    /// A held object whose deletion was requested and that makes its owners wait. A client that
+    /// deletes an owner in the foreground makes the collector request it; a use has precedence over
+    /// that request.
     fn blocking(&self) -> Option<(ObjectKey, Uid)> {
         let mut attempts = self.usage.status.attempts.iter();
         let attempt = attempts.find(|it| {
@@ -302,8 +304,8 @@ impl Judge<'_> {
         Some((attempt.object.clone(), attempt.uid.clone()))
     }
 
-    /// Marks on what is not held: those that only this Usage accounts for come off, those of
-    /// objects that others hold are left to them.
+    /// Marks on what is not held: those that only this Usage accounts for are removed, those of
+    /// objects that others hold are kept.
     fn excess(&self) -> (Excess, Option<(ObjectKey, Uid, String)>, Vec<Sighting>) {
         let (mut fact, mut first, mut sightings) = (Excess::None, None, Vec::new());
         for (key, row) in self.unheld() {

@@ -1,4 +1,4 @@
-//! Who uses what is held.
+//! The users of held objects.
 
 use usher_kernel::{Answer, NameState, Sighting};
 
@@ -8,7 +8,7 @@ use super::super::snapshot::Found;
 use super::Judge;
 
 impl Judge<'_> {
-    /// Who uses it: of several users the one that is most alive.
+    /// The user: of several users the one furthest from being gone.
     pub(super) fn by(&self) -> (By, Vec<Sighting>) {
         if !self.usage.has_user() {
             return (By::None, vec![]);
@@ -31,17 +31,19 @@ impl Judge<'_> {
         };
         match self.reading(key, self.known(Role::User, key)) {
             Err(why) => (By::Unknown, Some(Answer::Unknown(why))),
-            // Nothing is recorded of it: should the kind come back, it is known who was seen.
+            // Nothing is recorded of it: should the kind reappear, the users that were seen are
+            // known.
             Ok(Found::KindRemoved) if standing == NameState::Gone => (By::Gone, None),
             Ok(Found::KindRemoved) => (By::KindRemoved, None),
             Ok(Found::Absent) => {
-                // Whom a selector found stood when it was found.
+                // A user that a selector found existed when it was found.
                 let users = self.usage.status.by.as_ref();
                 let selected = users.is_some_and(|it| it.from.is_selector());
                 let by = if was_seen || selected { By::Gone } else { By::Missing };
                 (by, Some(Answer::Absent { settled: false }))
             }
-            // A Usage being deleted takes no new user: a namesake may use what comes after it.
+            // A Usage being deleted takes no new user: an object of the same name may use a later
+            // object.
             Ok(Found::Present(_)) if !was_seen && self.usage.deleting => (By::Missing, None),
             Ok(Found::Present(object)) => {
                 let same = row.and_then(|it| it.uid.as_ref()) == Some(&object.uid);

@@ -21,7 +21,7 @@ use super::verdict::{EffectKind, EventKind, RecordChange, Verdict};
 /// The reconciler of a Usage, with its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UsageReconciler {
-    /// The longest rest while something is waited for.
+    /// The longest requeue delay while something is waited for.
     pub interval: Duration,
 }
 
@@ -83,7 +83,7 @@ impl Reconciler for UsageReconciler {
     }
 }
 
-/// The status as the verdict leaves it.
+/// The status after the verdict.
 fn turned(status: &Status, verdict: Verdict, seen: &Observed) -> Status {
     let mut next = Status { phase: verdict.phase, ..status.clone() };
     next.proven.clone_from(&seen.proven);

@@ -28,7 +28,7 @@ fn later() -> Wake {
 
 // Requirement: G-22
 #[test]
-fn at_rest_nothing_is_done_and_nothing_is_written() {
+fn an_idle_usage_does_and_writes_nothing() {
     let it = decide(usage(|_| {}), rows(), &snapshot());
     assert_eq!((&it.next, it.rows.len()), (&usage(|_| {}), 0));
     assert_eq!(
@@ -38,7 +38,7 @@ fn at_rest_nothing_is_done_and_nothing_is_written() {
 }
 
 #[test]
-fn a_look_that_missed_something_is_no_rest() {
+fn an_incomplete_snapshot_is_requeued() {
     let missing = |it: &mut Usage| {
         it.deleting = true;
         let found = vec![key("app"), key("b")];
@@ -61,7 +61,7 @@ fn names_are_recorded_before_anything_is_marked() {
 }
 
 #[test]
-fn a_name_that_was_let_go_is_recorded_anew() {
+fn a_released_name_is_recorded_anew() {
     let edited = usage(|it| it.status.of = None);
     let gone = row(Role::Mark, "db", NameState::Gone, Some("db-1"));
     let it = decide(edited, vec![gone], &snapshot());
@@ -94,7 +94,7 @@ fn the_uid_is_on_record_before_the_object_is_marked() {
 
 // Requirement: G-5
 #[test]
-fn protection_is_told_with_its_proof() {
+fn protection_is_emitted_with_its_proof() {
     let pending = usage(|it| {
         it.status.phase = Phase::Pending;
         it.status.proven.clear();
@@ -118,7 +118,7 @@ fn a_verb_on_the_usage_is_never_done_beside_a_commit() {
 
 // Requirement: G-10
 #[test]
-fn a_usage_that_waits_on_its_way_out_lets_its_owners_go() {
+fn a_usage_waiting_in_teardown_releases_its_owners() {
     let owned = usage(|it| {
         it.deleting = true;
         let uid = Uid::new("app-1");
@@ -129,7 +129,7 @@ fn a_usage_that_waits_on_its_way_out_lets_its_owners_go() {
 
 // Requirement: G-4
 #[test]
-fn a_use_ends_with_the_uid_and_the_usage_goes_last() {
+fn a_use_ends_with_the_uid_and_the_usage_is_deleted_last() {
     let gone = bent(|it| _ = it.objects.insert(key("app"), Ok(Found::Absent)));
     let ended = decide(usage(|_| {}), rows(), &gone);
     assert_eq!((ended.effect, ended.next.status.phase), (None, Phase::Releasing));
@@ -144,9 +144,12 @@ fn a_use_ends_with_the_uid_and_the_usage_goes_last() {
     let unmark = Effect::Unmark { object, uid, mark: "u-1".to_owned() };
     assert_eq!(released.effect, Some(unmark));
     let unmarked = bent(|it| _ = it.objects.insert(key("db"), Ok(bare())));
-    let told = decide(releasing(), user_gone(), &unmarked);
-    assert_eq!((told.event, told.next.status.phase), (Some(Event::Released), Phase::Released));
-    let mark = told.rows.iter().find(|it| it.name == Role::Mark.name(&key("db"))).unwrap();
+    let reported = decide(releasing(), user_gone(), &unmarked);
+    assert_eq!(
+        (reported.event, reported.next.status.phase),
+        (Some(Event::Released), Phase::Released)
+    );
+    let mark = reported.rows.iter().find(|it| it.name == Role::Mark.name(&key("db"))).unwrap();
     assert_eq!(mark.state, NameState::Gone);
     let over = |deleting| {
         usage(|it| {
@@ -204,7 +207,7 @@ fn settled() -> Vec<Row> {
 
 // Requirement: G-7
 #[test]
-fn a_replay_is_on_record_before_it_is_done_and_is_told_when_it_was() {
+fn a_replay_is_recorded_before_it_is_sent_and_emitted_after() {
     let recorded = Attempt { propagation: Propagation::Foreground, ..attempt("db-1") };
     let unmarked = bent(|it| _ = it.objects.insert(key("db"), Ok(bare())));
     let first = decide(over_with(recorded.clone()), settled(), &unmarked);

@@ -13,7 +13,7 @@ fn decide(state: &ProviderConfig, rows: &[Row], seen: &Observed) -> Parts {
     };
     let Decision { next, rows, effect, event, wake, reason } =
         ProviderConfigReconciler::default().decide(&record, seen, NOW);
-    assert!(event.is_none(), "a ProviderConfig tells nothing");
+    assert!(event.is_none(), "a ProviderConfig emits no event");
     (next, rows, effect, wake, reason)
 }
 
@@ -82,7 +82,7 @@ fn every_verb_is_addressed_by_the_rows() {
 
 // Requirement: P-7
 #[test]
-fn the_objects_go_one_after_the_other() {
+fn the_objects_are_deleted_one_after_the_other() {
     let it = out(G1);
     let names = [it.config_name(G1), it.external_secret_name(G1), it.secret_name(G1)];
     let uids = ["c", "e", "s"];
@@ -110,7 +110,7 @@ fn the_objects_go_one_after_the_other() {
 }
 
 #[test]
-fn a_verb_whose_object_is_not_recorded_as_ours_is_not_done() {
+fn a_verb_on_an_object_not_recorded_as_ours_is_not_applied() {
     let it = config(|_| ());
     let leaving = out(G1);
     let absent = Facts { anchor: Anchor::Ours, ..NOTHING };
@@ -141,7 +141,7 @@ fn the_anchor_waits_for_the_in_flight_grace() {
     assert_eq!(decide(&loud, &rows, &absent), expected);
     let up = Observed { standing: vec![(loud.config_name(G1), "r1".to_owned())], ..observed(UP) };
     let delete = decide(&loud, &rows, &up).2;
-    assert!(matches!(delete, Some(Verb::Delete { .. })), "objects may go all the while");
+    assert!(matches!(delete, Some(Verb::Delete { .. })), "objects may be deleted all the while");
     let quiet = ProviderConfig { grace_until: Some(NOW), ..loud };
     let verb = decide(&quiet, &rows, &absent).2;
     assert!(matches!(verb, Some(Verb::DeleteAnchor { .. })), "{verb:?}");
@@ -149,7 +149,7 @@ fn the_anchor_waits_for_the_in_flight_grace() {
 
 // Requirement: P-4
 #[test]
-fn the_last_user_makes_it_leave_and_only_then_it_is_asked_to_go() {
+fn teardown_starts_when_the_last_user_is_removed() {
     let it = config(|it| {
         it.phase = Phase::Ready;
         it.users = 0;
@@ -164,7 +164,7 @@ fn the_last_user_makes_it_leave_and_only_then_it_is_asked_to_go() {
 
 // Requirement: P-5
 #[test]
-fn it_is_gone_when_every_row_is_settled_and_a_new_user_starts_a_new_generation() {
+fn it_is_gone_when_all_rows_settle_and_a_new_user_restarts_it() {
     let it = out(G1);
     let open = [seen(it.config_name(G1), "c")];
     let settled = [gone(it.config_name(G1), "c")];
@@ -200,7 +200,7 @@ fn what_was_seen_is_recorded_with_the_decision() {
 }
 
 #[test]
-fn a_look_that_missed_something_is_no_rest() {
+fn an_incomplete_snapshot_is_requeued() {
     let it = config(|it| it.phase = Phase::Ready);
     assert_eq!(decide(&it, &[], &observed(UP)).3, Wake::OnChange);
     let (name, by) = (it.anchor_name(G1), "cluster".to_owned());

@@ -1,4 +1,4 @@
-//! Rows and looks to begin with.
+//! Rows and snapshots that the tests start from.
 
 use usher_kernel::Uid;
 

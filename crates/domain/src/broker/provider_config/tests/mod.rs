@@ -1,4 +1,4 @@
-//! The row, and the judgement of a look.
+//! The row, and the judgement of a snapshot.
 
 mod decisions;
 mod fixture;
@@ -108,7 +108,7 @@ fn what_is_recorded_is_what_is_rendered_whatever_the_scope() {
     }
 }
 
-/// A driver that may be heard for another ten seconds.
+/// The in-flight grace ends in ten seconds.
 fn outstanding() -> Outstanding {
     Outstanding { heard_until: Some(NOW), request_bound: Duration::from_secs(10) }
 }
@@ -125,13 +125,13 @@ fn users_are_counted_and_never_below_none() {
     assert_eq!(with(1).joined(), with(2));
     assert_eq!(parted(with(2)), 1);
     assert_eq!(parted(with(1)), 0);
-    assert_eq!(parted(with(0)), 0, "told deleted twice");
+    assert_eq!(parted(with(0)), 0, "reported deleted twice");
     assert_eq!(with(u32::MAX).joined(), with(u32::MAX));
 }
 
 // Requirement: P-14
 #[test]
-fn only_the_first_user_that_comes_and_the_last_that_leaves_are_news() {
+fn only_the_first_and_the_last_user_wake_the_worker() {
     let with = |users| config(|it| it.users = users);
     for (before, after, news) in
         [(0, 0, false), (0, 1, true), (1, 2, false), (2, 1, false), (1, 0, true)]
@@ -142,7 +142,7 @@ fn only_the_first_user_that_comes_and_the_last_that_leaves_are_news() {
 
 // Requirement: P-11
 #[test]
-fn the_in_flight_grace_begins_when_the_last_user_leaves() {
+fn the_in_flight_grace_begins_when_the_last_user_is_removed() {
     let with = |users, grace_until| {
         config(|it| {
             it.users = users;
@@ -155,19 +155,19 @@ fn the_in_flight_grace_begins_when_the_last_user_leaves() {
     assert_eq!(parted(&with(1, None)), with(0, Some(grace_end())));
     assert_eq!(parted(&with(1, later)), with(0, later), "never shortened");
     assert_eq!(parted(&with(0, None)), with(0, None), "the grace began earlier");
-    let nobody = Outstanding { heard_until: None, ..outstanding() };
-    assert_eq!(with(1, None).parted(&nobody, NOW), with(0, None), "no lease is held");
+    let released = Outstanding { heard_until: None, ..outstanding() };
+    assert_eq!(with(1, None).parted(&released, NOW), with(0, None), "no lease is held");
     let leaving = out(G1).joined();
     assert_eq!(parted(&leaving), out(G1), "in teardown no worker creates anything");
     assert_eq!(with(0, later).with_grace(&outstanding(), NOW), with(0, Some(grace_end())));
-    assert_eq!(with(0, later).with_grace(&nobody, NOW), with(0, None), "the lease was released");
+    assert_eq!(with(0, later).with_grace(&released, NOW), with(0, None), "the lease was released");
     let it = with(0, Some(grace_end()));
     assert_eq!([NOW, grace_end()].map(|now| it.is_grace_over(now)), [false, true]);
 }
 
 // Requirement: P-6
 #[test]
-fn only_ready_may_be_referred_to_and_leaving_is_leaving() {
+fn only_ready_may_be_referred_to_and_leaving_is_teardown() {
     let said = |phase| {
         let it = config(|it| it.phase = phase);
         (it.is_ready(), it.is_tearing_down())
@@ -177,7 +177,7 @@ fn only_ready_may_be_referred_to_and_leaving_is_leaving() {
 }
 
 #[test]
-fn a_clear_look_at_nothing_says_so() {
+fn a_complete_snapshot_of_nothing_is_absence() {
     let loud = ProviderConfig { grace_until: Some(grace_end()), ..out(G1) };
     for (it, settled) in [(config(|_| ()), false), (loud, false), (out(G1), true)] {
         let sighting = |name| Sighting {
@@ -262,7 +262,7 @@ fn an_object_is_ours_by_labels_and_by_the_recorded_anchor_as_owner() {
         (gone(name.clone(), "c"), plain(), Object::Unrecorded, "the row says it is gone"),
         (recorded(), other(|it| it.drifted = true), Object::Drifted, "drifted"),
         (intent(), other(|it| it.drifted = true), Object::Unrecorded, "recorded before mended"),
-        (recorded(), other(|it| it.object.deleting = true), Object::Deleting, "on its way out"),
+        (recorded(), other(|it| it.object.deleting = true), Object::Deleting, "being deleted"),
         (
             recorded(),
             other(|it| it.object.record_id = None),
@@ -296,7 +296,7 @@ fn an_object_is_ours_by_labels_and_by_the_recorded_anchor_as_owner() {
     }
 }
 
-/// How one of the objects stands, and the row that goes with it.
+/// The state of one of the objects, and its row.
 fn stand(name: Name, uid: &str, owner: &str, how: Object) -> (Reading<Option<Found>>, Row) {
     let mut it = found(uid, owner);
     it.drifted = how == Object::Drifted;
@@ -310,7 +310,7 @@ fn stand(name: Name, uid: &str, owner: &str, how: Object) -> (Reading<Option<Fou
     }
 }
 
-/// The fact of a ProviderConfig whose three objects stand like this.
+/// The fact of a ProviderConfig whose three objects are in this state.
 fn fact(it: &ProviderConfig, [config, external_secret, secret]: [Object; 3]) -> Object {
     let config = stand(it.config_name(G1), "c", "a", config);
     let external_secret = stand(it.external_secret_name(G1), "e", "a", external_secret);
@@ -364,13 +364,13 @@ fn in_teardown_a_present_object_counts_before_a_foreign_one() {
         }
     }
     for secret in [Present, Deleting, Unrecorded, Unknown, Foreign] {
-        assert_eq!(fact(&it, [Absent, Absent, secret]), secret, "it goes with the rest");
+        assert_eq!(fact(&it, [Absent, Absent, secret]), secret, "it is deleted with the others");
     }
 }
 
 // Requirement: L-21
 #[test]
-fn a_secret_is_ours_by_the_external_secret_that_owns_it_and_recorded_when_seen() {
+fn a_secret_is_ours_by_its_external_secret_and_recorded_when_seen() {
     let it = out(G1);
     let mut secret = found("s", "e");
     secret.object.record_id = None;
@@ -388,7 +388,7 @@ fn a_secret_is_ours_by_the_external_secret_that_owns_it_and_recorded_when_seen()
     let after = name_ledger.with(&name_ledger.absorb(&folded.sightings));
     let recorded = |name: &Name| after.seen(name).and_then(|row| row.uid.clone());
     assert_eq!(recorded(&it.external_secret_name(G1)), Some(Uid::new("e")));
-    assert_eq!(recorded(&it.secret_name(G1)), Some(Uid::new("s")), "in the same look");
+    assert_eq!(recorded(&it.secret_name(G1)), Some(Uid::new("s")), "in the same snapshot");
     let alone = bent(|snapshot| snapshot.secret = Ok(Some(secret.clone())));
     let left = fold(&it, &after, &alone);
     assert_eq!(left.standing, [(it.secret_name(G1), "r-s".to_owned())], "not collected yet");
@@ -425,9 +425,9 @@ fn an_object_of_an_older_generation_holds_the_name_until_it_is_collected() {
     assert_eq!(free.seen(&it.config_name(G1)), None, "collected, and recorded as gone");
     let showing_out = out(G2);
     let facts = fold(&showing_out, &name_ledger, &late).facts;
-    assert_eq!(facts.object, Object::Unrecorded, "in teardown it has to go");
+    assert_eq!(facts.object, Object::Unrecorded, "in teardown it must be deleted");
     let facts = fold(&showing_out, &after, &late).facts;
-    assert_eq!(facts.object, Object::Present, "and recorded it is asked to");
+    assert_eq!(facts.object, Object::Present, "and, once recorded, its deletion is requested");
 }
 
 // Requirement: P-9
@@ -443,7 +443,7 @@ fn a_foreign_object_is_foreign_to_every_generation() {
 }
 
 #[test]
-fn every_anchor_counts_while_showing_out_and_the_current_one_otherwise() {
+fn every_anchor_counts_in_teardown_else_the_current_one() {
     let snapshot = bent(|snapshot| snapshot.anchors = Ok([(G1, object("a1", None))].into()));
     let anchor = |it: &ProviderConfig| {
         let rows = [seen(it.anchor_name(G1), "a1"), gone(it.anchor_name(G2), "a2")];

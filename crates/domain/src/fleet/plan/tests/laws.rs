@@ -44,7 +44,7 @@ fn any_rows() -> impl Strategy<Value = Rows> {
     })
 }
 
-/// How often each cause occurs, and how each need stands.
+/// How often each cause occurs, and the state of each need.
 fn summary(plan: &Plan) -> (BTreeMap<Cause, usize>, Vec<Outcome>) {
     let mut causes = BTreeMap::new();
     for aim in &plan.aims {
@@ -77,8 +77,8 @@ proptest! {
         let first = rows.plan();
         rows.write(&first);
         let again = rows.plan();
-        // Who lost a machine may in turn need something; who took one does not. What changes its
-        // need within a cluster can be taken only by the next plan.
+        // A need that lost a machine may in turn need another; a need that took one does not. What
+        // changes its need within a cluster can be taken only by the next plan.
         let assigned = first.report.needs.iter().zip(&again.report.needs).filter(|(one, _)| {
             matches!(one.outcome, Outcome::Assigned | Outcome::Preempting | Outcome::InFlight)
         });
@@ -187,7 +187,7 @@ proptest! {
 
     // Requirement: F-30
     #[test]
-    fn no_more_is_taken_back_than_the_cap_allows(rows in any_rows()) {
+    fn no_more_is_reclaimed_than_the_cap_allows(rows in any_rows()) {
         let plan = rows.plan();
         for report in &plan.report.clusters {
             let of = |it: &&Machine| {

@@ -120,7 +120,7 @@ fn outcomes(plan: &Plan) -> Vec<Outcome> {
 
 // Requirement: F-28
 #[test]
-fn idle_machines_go_before_those_that_must_be_made_and_cheap_ones_first() {
+fn idle_machines_are_used_before_new_ones_and_cheap_ones_first() {
     let kinds = [
         ("large", Phase::Speculative),
         ("small", Phase::Speculative),
@@ -161,7 +161,7 @@ fn the_need_of_higher_priority_is_served_first() {
 
 // Requirement: F-24
 #[test]
-fn whatever_is_on_its_way_counts() {
+fn every_machine_in_transit_counts() {
     let mut rows = Rows::new(vec![machine("small", Phase::Speculative); 8]);
     rows.hear("a", vec![need(1, 8)]);
     let first = rows.plan();
@@ -179,7 +179,7 @@ fn whatever_is_on_its_way_counts() {
 
 // Requirement: F-25
 #[test]
-fn a_victim_that_is_still_leaving_counts_for_whom_it_was_taken() {
+fn a_victim_still_being_drained_counts_for_the_need_that_took_it() {
     let (low, high) = (need(100, 12), need(1_000_000, 8));
     let mut rows = Rows::new(vec![node("small", "a", &low); 3]);
     rows.hear("a", vec![low]);
@@ -195,7 +195,7 @@ fn a_victim_that_is_still_leaving_counts_for_whom_it_was_taken() {
         rows.change(it.slot.0, row.changed(|it| it.state = State::Draining { host, binding }));
     }
     let again = rows.plan();
-    assert_eq!(again.aims, [], "no other is taken while they leave");
+    assert_eq!(again.aims, [], "no other is taken while they are drained");
     assert_eq!(outcomes(&again), [Outcome::NoCapacity, Outcome::InFlight]);
 }
 
@@ -216,7 +216,7 @@ fn a_victim_that_is_not_needed_after_all_stays_where_it_is() {
     let again = rows.plan();
     assert_eq!(slots(&again, Cause::Return).len(), 2);
     rows.write(&again);
-    assert_eq!(rows.rows[0].wanted().target, Target::Unbound, "it is leaving already");
+    assert_eq!(rows.rows[0].wanted().target, Target::Unbound, "it is being drained already");
     assert_eq!(rows.rows[1].wanted().cluster(), Some(&cluster("a")));
 }
 
@@ -258,7 +258,7 @@ fn what_no_need_claims_is_taken_before_what_one_uses() {
 
 // Requirement: F-27
 #[test]
-fn nothing_counts_as_unclaimed_in_a_cluster_that_is_not_believed() {
+fn nothing_counts_as_unclaimed_in_an_untrusted_cluster() {
     let (lowest, low) = (need(1, 4), need(100, 4));
     let mut rows = Rows::new(vec![node("small", "c", &lowest), node("small", "a", &low)]);
     rows.hear("c", vec![lowest]);
@@ -268,7 +268,7 @@ fn nothing_counts_as_unclaimed_in_a_cluster_that_is_not_believed() {
 
 // Requirement: F-30
 #[test]
-fn whatever_is_still_leaving_counts_against_the_cap() {
+fn every_machine_still_being_drained_counts_against_the_cap() {
     let one = need(1, 4);
     let mut rows = Rows::new(vec![node("small", "a", &one); 40]);
     rows.hear("a", vec![]);
@@ -297,7 +297,7 @@ fn whatever_is_still_leaving_counts_against_the_cap() {
 
 // Requirement: F-30
 #[test]
-fn surplus_is_taken_back_dearest_first_and_little_at_a_time() {
+fn surplus_is_reclaimed_dearest_first_and_few_at_a_time() {
     let one = need(1, 4);
     let mut machines = vec![node("small", "a", &one); 30];
     machines.extend(vec![node("large", "a", &one); 10]);
@@ -308,8 +308,8 @@ fn surplus_is_taken_back_dearest_first_and_little_at_a_time() {
     assert_eq!(reclaimed.len(), 2, "five percent of forty");
     assert!(reclaimed.iter().all(|it| *it >= 30), "the dear ones: {reclaimed:?}");
     let report = &plan.report.clusters[0];
-    let told = (report.surplus, report.reclaimed, report.held_back);
-    assert_eq!(told, (39, 2, Some(HeldBack::ReclaimCap)));
+    let reported = (report.surplus, report.reclaimed, report.held_back);
+    assert_eq!(reported, (39, 2, Some(HeldBack::ReclaimCap)));
     assert_eq!(
         [0, 19, 20, 39, 40, 1_000].map(|it| RUN.config.reclaim_cap(it)),
         [1, 1, 1, 1, 2, 50]
@@ -318,7 +318,7 @@ fn surplus_is_taken_back_dearest_first_and_little_at_a_time() {
 
 // Requirement: F-19, F-31
 #[test]
-fn nothing_is_taken_back_from_a_cluster_that_is_not_believed() {
+fn nothing_is_reclaimed_from_an_untrusted_cluster() {
     let one = need(1, 4);
     let nodes = || Rows::new(vec![node("small", "a", &one); 40]);
     let held_back = |rows: &Rows, at: Circumstances| {
@@ -362,7 +362,7 @@ fn what_holds_all_back_suppresses_the_aims_and_not_the_report() {
 
 // Requirement: F-32
 #[test]
-fn what_stands_idle_beyond_its_window_is_given_back() {
+fn a_machine_idle_beyond_its_window_is_given_back() {
     let kinds = ["small", "spot", "small", "spot"];
     let mut machines = kinds.map(|it| machine(it, Phase::Idle)).to_vec();
     let offer = machines[2].fields().offer.known().unwrap().clone();
@@ -406,7 +406,7 @@ fn a_machine_whose_offer_cannot_be_read_is_given_back() {
         rows.hear("b", vec![need(9, 4)]);
         assert_eq!(rows.plan().aims, [], "it stays while its need is there, and is no victim");
         rows.hear("a", vec![]);
-        assert_eq!(slots(&rows.plan(), Cause::Reclaim), [0], "and leaves when it is not");
+        assert_eq!(slots(&rows.plan(), Cause::Reclaim), [0], "and is drained when it is not");
     }
     let mut rows = Rows::new(vec![kept(&node)]);
     rows.hear("a", vec![one]);
@@ -415,7 +415,7 @@ fn a_machine_whose_offer_cannot_be_read_is_given_back() {
 
 // Requirement: F-21, F-22
 #[test]
-fn what_another_has_a_claim_to_is_not_seen() {
+fn a_machine_claimed_by_another_is_not_seen() {
     let low = need(1, 4);
     let held = node("small", "a", &low).changed(|it| it.holder = Some(resource(1)));
     let disputed = node("small", "a", &low).changed(|it| it.disputed = Some(dispute("x")));
@@ -429,7 +429,7 @@ fn what_another_has_a_claim_to_is_not_seen() {
 
 // Requirement: F-29
 #[test]
-fn a_need_that_no_machine_can_serve_says_so() {
+fn a_need_that_no_machine_can_serve_is_reported() {
     let mut rows = Rows::new(vec![machine("small", Phase::Idle)]);
     rows.hear("a", vec![need_of(1, 4, &["huge"], 0)]);
     assert_eq!(outcomes(&rows.plan()), [Outcome::NoSuchMachine]);

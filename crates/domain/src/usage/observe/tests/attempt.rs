@@ -22,7 +22,7 @@ fn deal(seen: &Observed) -> Option<Deal> {
     }
 }
 
-/// What becomes of a recorded deletion once nothing is held, in a bent world.
+/// The outcome of a recorded deletion once nothing is held, in a changed world.
 fn dealt(
     bend: impl FnOnce(&mut Attempt),
     turn: impl FnOnce(&mut Usage, &mut Snapshot),
@@ -57,7 +57,7 @@ fn a_denied_deletion_is_replayed_when_the_use_is_over() {
 
 // Requirement: G-8
 #[test]
-fn a_denied_deletion_that_is_not_wanted_is_settled() {
+fn a_void_denied_deletion_is_settled() {
     let settled = |outcome| Some(Deal::Settle(outcome));
     let withdrawn = |it: &mut Attempt| it.progress = Progress::Withdrawn { at: START };
     assert_eq!(dealt(withdrawn, |_, _| {}), settled(Outcome::Withdrawn));
@@ -93,8 +93,8 @@ fn a_denied_deletion_is_handed_to_a_usage_that_still_holds() {
     };
     let handed = Some(Deal::Settle(Outcome::HandedOver));
     assert_eq!(with(knowing(Progress::Recorded)), handed);
-    assert_eq!(with(knowing(Progress::Withdrawn { at: NOW })), handed, "it is not wanted");
-    assert_eq!(with(knowing(Progress::Withdrawn { at: START })), to(1), "it was asked again");
+    assert_eq!(with(knowing(Progress::Withdrawn { at: NOW })), handed, "it is void");
+    assert_eq!(with(knowing(Progress::Withdrawn { at: START })), to(1), "it was requested again");
     let silent = |it: &mut Usage, snapshot: &mut Snapshot| {
         spec(it).replay = false;
         snapshot.others = Ok(vec![holder(1, "db")]);

@@ -20,7 +20,7 @@ fn seen(usage: &Usage, rows: Vec<Row>, snapshot: &Snapshot) -> Observed {
     fold(usage, &NameLedger::new(rows), snapshot)
 }
 
-/// The facts of a bent Usage and a bent look.
+/// The facts of a changed Usage and a changed snapshot.
 fn facts(bend: impl FnOnce(&mut Usage), turn: impl FnOnce(&mut Snapshot)) -> Facts {
     let mut snapshot = snapshot();
     turn(&mut snapshot);
@@ -75,7 +75,7 @@ fn a_world_in_which_all_is_well_is_seen_so() {
 }
 
 #[test]
-fn every_state_of_what_is_used_is_told_apart() {
+fn every_state_of_a_used_object_is_distinguished() {
     let of = |found: Reading<Found>| facts(|_| {}, |it| stand(it, "db", found)).of;
     assert_eq!(of(Ok(Found::Absent)), Of::Absent);
     assert_eq!(of(Ok(Found::KindRemoved)), Of::KindRemoved);
@@ -221,7 +221,7 @@ fn behind_the_guard_what_a_list_does_not_show_is_no_answer() {
 }
 
 #[test]
-fn the_worst_cause_of_blindness_is_named() {
+fn the_worst_unknown_reason_is_named() {
     let blind = |turn: fn(&mut Snapshot)| facts(|_| {}, turn).visibility;
     assert_eq!(blind(|it| it.others = Err(Unknown::Unreachable)), Visibility::Unreachable);
     assert_eq!(blind(|it| it.of_candidates = Err(Unknown::Forbidden)), Visibility::Forbidden);
@@ -233,12 +233,12 @@ fn the_worst_cause_of_blindness_is_named() {
         it.probes.insert(key("db"), Err(Unknown::Forbidden));
     };
     assert_eq!(blind(both), Visibility::Forbidden);
-    assert_eq!(blind(|it| _ = it.objects.remove(&key("app"))), Visibility::Complete, "not asked");
+    assert_eq!(blind(|it| _ = it.objects.remove(&key("app"))), Visibility::Complete, "not queried");
 }
 
 // Requirement: G-9
 #[test]
-fn an_edited_reference_is_changed_and_what_it_meant_is_excess_once_recorded() {
+fn an_edited_reference_makes_its_old_objects_excess_once_recorded() {
     let edited = |it: &mut Usage| spec(it).of = reference("new");
     let changed = seen(&usage(edited), rows(), &snapshot());
     assert_eq!(changed.facts.resolution, Resolution::Changed);
@@ -254,7 +254,7 @@ fn an_edited_reference_is_changed_and_what_it_meant_is_excess_once_recorded() {
 }
 
 #[test]
-fn a_usage_on_its_way_out_resolves_nothing_but_gives_way_in_a_circle() {
+fn a_usage_being_deleted_resolves_nothing_but_yields_in_a_cycle() {
     let leaving = usage(|it| it.deleting = true);
     let mut snapshot = snapshot();
     snapshot.circle = Ok(Some("a → b → a".to_owned()));
@@ -295,7 +295,7 @@ fn what_cannot_be_resolved_is_refused_or_unknown_and_changes_nothing() {
 
 // Requirement: G-16
 #[test]
-fn consent_is_asked_for_what_is_new_and_not_for_what_is_held() {
+fn consent_is_needed_for_new_objects_and_not_for_held_ones() {
     let mut snapshot = snapshot();
     snapshot.consents = Ok(false);
     let edited = seen(&usage(|it| spec(it).of = reference("new")), rows(), &snapshot);
@@ -335,7 +335,7 @@ fn a_selector_is_resolved_from_what_was_listed() {
 
 // Requirement: G-25
 #[test]
-fn what_is_held_and_was_asked_to_go_makes_no_owner_wait() {
+fn a_held_object_with_a_requested_deletion_blocks_no_owner() {
     let blocks = |uid: &str| match object(uid, Some("u-1")) {
         Found::Present(it) => Found::Present(Object { blocks: true, ..it }),
         found @ (Found::Absent | Found::KindRemoved) => found,

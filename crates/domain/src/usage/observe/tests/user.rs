@@ -1,4 +1,4 @@
-//! Who uses what is held.
+//! The users of held objects.
 
 use super::*;
 
@@ -37,7 +37,7 @@ fn a_user_that_was_never_seen_is_missing_and_not_gone() {
 }
 
 #[test]
-fn a_selected_user_stood_and_is_gone_if_it_is_absent() {
+fn a_selected_user_existed_and_is_gone_if_it_is_absent() {
     let by = |found: Found| {
         let rows = vec![row(Role::User, "app", NameState::Intended, None)];
         let mut snapshot = snapshot();
@@ -54,7 +54,7 @@ fn a_selected_user_stood_and_is_gone_if_it_is_absent() {
 }
 
 #[test]
-fn a_leaving_usage_takes_no_new_user() {
+fn a_usage_being_deleted_takes_no_new_user() {
     let by = |standing, uid| {
         let rows = vec![row(Role::User, "app", standing, uid)];
         let mut snapshot = snapshot();
@@ -67,7 +67,7 @@ fn a_leaving_usage_takes_no_new_user() {
     assert_eq!(
         by(NameState::Seen, Some("app-1")),
         (By::Present, true),
-        "who was seen is waited for"
+        "a user that was seen is awaited"
     );
 }
 
