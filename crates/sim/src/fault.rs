@@ -58,7 +58,7 @@ pub fn names<F: Fault>() -> Vec<&'static str> {
     drivers.chain(F::ALL.iter().map(|it| it.as_str())).collect()
 }
 
-/// The faults that one life may meet: each life draws its own mix.
+/// The faults that one run may meet: each run draws its own mix.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Mix(u128);
 

@@ -26,7 +26,7 @@ use usher_sim::contract::store::PROMISES;
 enum How {
     /// Names are not recorded with an acceptance.
     ForgetNames,
-    /// A declaration whose views have moved is told as accepted.
+    /// A declaration whose views have moved is answered as accepted.
     AcceptAnything,
     /// Users of a ProviderConfig are not counted.
     NeverCount,
@@ -56,11 +56,11 @@ enum How {
     NeverPark,
     /// A row that breaks its rules is handed out.
     ReadAnything,
-    /// Everything is told twice.
+    /// Every event is returned twice.
     TellTwice,
     /// Nothing is waited for.
     SkipInFlightGrace,
-    /// A leaving resource is told to have a token.
+    /// A resource being torn down is answered a token.
     IssueToLeaving,
     /// A refused agent enrols.
     EnrolAnybody,

@@ -36,7 +36,7 @@ words! {
         TellTwice = "emit-twice",
         /// An event is not written.
         TellNothing = "drop-event",
-        /// The crossing into `Ready` is not told.
+        /// The crossing into `Ready` emits no event.
         TellNotReady = "drop-ready-event",
         /// An event gets its number before its commit, so that a reader may have passed it.
         NumberEarly = "number-event-early",
@@ -52,7 +52,7 @@ words! {
         TrustForeground = "trust-foreground",
         /// The 404 of a rebuilt cluster is believed.
         TrustRebuilt = "trust-rebuilt-cluster",
-        /// A page that is older than the look is believed.
+        /// A page that is older than the snapshot is believed.
         TrustLagging = "trust-lagging-read",
         /// A wake-up during a step is lost.
         LoseWakeUp = "lose-wake-up",
@@ -62,19 +62,19 @@ words! {
         DeleteWithoutUid = "delete-without-uid",
         /// An apply onto a seen object goes by name alone.
         ApplyWithoutUid = "apply-without-uid",
-        /// Absence counts at once, although a driver may still be heard.
+        /// Absence counts at once, although a driver's last request may still arrive.
         SkipInFlightGrace = "skip-in-flight-grace",
         /// The XR is asked to go before what it composed is in the ledger.
         SkipRecording = "skip-recording-composed",
         /// A lost XR is made again under the same token, with the old node's registration.
         ReuseGeneration = "reuse-generation",
-        /// A new generation begins while the old one still stands.
+        /// A new generation begins while the old one still exists.
         SkipShowingOut = "skip-showing-out",
-        /// A transient `Ready=False` leaves `Ready`.
+        /// A transient `Ready=False` moves the resource out of `Ready`.
         FlapReady = "flap-ready",
         /// A failed resource recovers by itself.
         ForgetFailure = "failed-not-sticky",
-        /// A commit writes the row as it was before deletion was asked for.
+        /// A commit writes the row as it was before deletion was requested.
         LoseIntent = "lose-intent",
         /// A lease is given while another one runs.
         DoubleLease = "double-lease",
@@ -238,7 +238,7 @@ impl Breakage {
         }
     }
 
-    /// Around the Ledger: bends what is told.
+    /// Around the Ledger: bends what is emitted.
     pub fn bend_event(self, event: Option<Event>) -> Option<Event> {
         let drops =
             self == Self::TellNothing || self == Self::TellNotReady && event == Some(Event::Ready);

@@ -84,7 +84,7 @@ impl Memory {
         used.filter(|it| self.now < it.expires_at).cloned()
     }
 
-    /// The due lives, the longest due first.
+    /// The due work items, the longest due first.
     fn due(&mut self) -> Vec<store::Item> {
         let mut due: Vec<(Timestamp, store::Item)> = vec![];
         for work_item in self.store.items() {

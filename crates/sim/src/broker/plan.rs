@@ -1,4 +1,4 @@
-//! What one seed decides before a life begins.
+//! What one seed decides before a run begins.
 
 use usher_domain::blueprint::MeshRole;
 use usher_domain::broker::phase::Phase;
@@ -47,7 +47,7 @@ pub struct Wishes {
     pub abandon_at: Option<Tick>,
     /// Whether we guard its XR ourselves.
     pub guard_ours: bool,
-    /// Whether the names of its children tell one XR from the next of its name.
+    /// Whether the names of its children distinguish one XR from the next of its name.
     pub distinct_parts: bool,
     /// How many children its XR composes.
     pub parts: u8,

@@ -8,7 +8,7 @@ words! {
     Breakage {
         /// A part is deleted without asking admission.
         BypassAdmission = "bypass-admission",
-        /// A part goes before the life behind it lets it go.
+        /// A part is removed before the record behind it releases it.
         DropFinalizers = "drop-finalizers",
         /// The machine of a part is never let go.
         KeepMachine = "keep-machine",
@@ -16,7 +16,7 @@ words! {
         TrustForeground = "trust-foreground",
         /// The broker asks the substrate to go first, the node afterwards.
         SwapTeardown = "swap-teardown-branches",
-        /// A Usage lets go once its user is on the way out.
+        /// A Usage lets go once its user is being deleted.
         LeavingIsGone = "leaving-user-is-gone",
         /// A direct resource is let go on any error of a reference.
         ReleaseOnError = "error-is-absent",

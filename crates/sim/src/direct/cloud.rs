@@ -25,7 +25,7 @@ pub struct CloudObject {
     pub mark: Option<Mark>,
     /// How it is.
     pub is: u64,
-    /// The object whose life made it; none if another owner did.
+    /// The object whose record made it; none if another owner did.
     pub made_by: Option<u64>,
     /// When it came.
     pub created: Tick,
@@ -68,7 +68,7 @@ pub struct Cloud {
     pub objects: Vec<CloudObject>,
     /// Every operation, the oldest first.
     pub operations: Vec<Running>,
-    /// The containers that stand.
+    /// The existing containers.
     pub containers: Vec<String>,
     /// The requests whose answers are remembered.
     pub requests: BTreeMap<RequestId, Tick>,
@@ -91,7 +91,7 @@ impl Cloud {
         self.revision += 1;
     }
 
-    /// What stands under an identity.
+    /// The cloud object with an identity.
     pub fn find(&self, identity: &str) -> Option<&CloudObject> {
         self.objects.iter().find(|it| it.identity == identity)
     }

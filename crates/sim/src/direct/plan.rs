@@ -1,4 +1,4 @@
-//! What one seed decides before a life begins.
+//! What one seed decides before a run begins.
 
 use usher_domain::direct::phase::Phase;
 use usher_domain::direct::verdict::EffectKind;
@@ -77,8 +77,8 @@ impl Plan {
             wishes[1].project = wishes[0].project;
         }
         lead_to(PAIRS[target.0], &mut wishes[0], &mut mix, rng);
-        // What one driver does late is met by what another has done since; where it shall be done
-        // all the same, some lives have no other.
+        // A late action of one driver is preempted by what another has done since; so that it is
+        // carried out all the same, some runs have no other driver.
         let again = matches!(PAIRS[target.0].1, EffectKind::Update | EffectKind::Delete);
         let alone = again && target.1 == InjectedFault::LateDriver && rng.percent(60);
         let drivers = if alone { 1 } else { 2 + usize::from(rng.percent(40)) };

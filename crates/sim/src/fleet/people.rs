@@ -112,8 +112,8 @@ impl State {
         machine.phase() == Phase::Failed && machine.fields().holder.is_some()
     }
 
-    /// People look at what their shards do not dare to touch, now and then during the storm and
-    /// soon after it. Whether the provider's cluster is right is for them to say.
+    /// People decide what their shards do not dare to touch, now and then during the fault phase
+    /// and soon after it. Whether the provider's cluster is right is for them to say.
     fn settle_disputes(&mut self) {
         let now = self.now();
         for row in 0..self.store.rows.len() {

@@ -45,9 +45,9 @@ words! {
         FinalizerLater = "finalizer-after-mark",
         /// A dry run is recorded.
         DryRunRecords = "dry-run-records",
-        /// What the collector wanted is done although the owners changed.
+        /// The collector's deletion is done although the owners changed.
         IgnoreOwners = "ignore-owners",
-        /// Owners go on waiting for a Usage that waits for them.
+        /// Owners keep waiting for a Usage that waits for them.
         KeepBlocking = "keep-blocking-owners",
         /// What a cache does not know is allowed.
         AllowFromCache = "allow-from-cache",
@@ -73,11 +73,11 @@ words! {
         LeavingHoldsNothing = "leaving-usage-holds-nothing",
         /// The 404 of a rebuilt cluster is believed.
         TrustRebuilt = "trust-rebuilt-cluster",
-        /// A page that is older than the look is believed.
+        /// A page that is older than the snapshot is believed.
         TrustLagging = "trust-lagging-read",
         /// Too much that vanished at once is believed.
         IgnoreMassDeletionGuard = "ignore-mass-deletion-guard",
-        /// A commit or a verb does not look at the version.
+        /// A commit or a verb does not compare the version.
         SkipVersion = "skip-version-check",
         /// A Usage that closes a circle holds all the same.
         IgnoreCircle = "ignore-circle",
@@ -87,7 +87,7 @@ words! {
         EditUnexamined = "edit-unexamined",
         /// An update that takes a mark off is not refused.
         StripUnguarded = "strip-unguarded",
-        /// A mark is written again at every look.
+        /// A mark is written again at every snapshot.
         MarkAgain = "mark-again",
         /// The finalizer stays.
         KeepFinalizer = "keep-finalizer",

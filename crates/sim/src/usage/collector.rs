@@ -1,8 +1,8 @@
-//! What the cluster does by itself on the way out: the collector, departures, emptied namespaces.
+//! What the cluster does by itself during teardown: the collector, departures, emptied namespaces.
 //!
 //! The collector behaves like that of Kubernetes: it strips references to owners that are gone
-//! while another one stands, deletes what has no owner any more, goes on in the foreground where an
-//! owner waits, passes admission like everybody else, and backs off after it was denied.
+//! while another one exists, deletes what has no owner any more, continues in the foreground where
+//! an owner waits, passes admission like every client, and backs off after it was denied.
 
 use usher_domain::usage::attempt::{COLLECTOR, NAMESPACE_CONTROLLER, Propagation};
 

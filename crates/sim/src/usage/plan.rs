@@ -1,4 +1,4 @@
-//! What one seed decides before a life begins: who there is, who uses whom, and who asks for what.
+//! What one seed decides before a run begins: the objects, their users, and what people request.
 
 use usher_domain::usage::attempt::Propagation;
 use usher_domain::usage::facts::Resolve;
@@ -43,10 +43,10 @@ pub const PAIRS: [Pair; 23] = [
     (Phase::Released, EffectKind::RemoveFinalizer),
 ];
 
-/// A lifetime that no life outlives.
+/// A lifetime longer than any run.
 pub const LASTING: Tick = 1_000_000;
 
-/// A thing that a Usage may speak of.
+/// A thing that a Usage may refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Thing {
     /// A database: used.
@@ -66,7 +66,7 @@ pub enum Refer {
     Label(Thing, Selection),
 }
 
-/// Whom a Usage belongs to.
+/// The owner of a Usage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Belongs {
     /// None.
@@ -92,15 +92,15 @@ pub struct Declared {
     pub resolve: Resolve,
     /// Whether a denied deletion is repeated.
     pub replay: bool,
-    /// Whom it belongs to.
+    /// Its owner.
     pub belongs: Belongs,
-    /// When it speaks of something else, and of what.
+    /// When it refers to something else, and to what.
     pub edit: Option<(Tick, Refer)>,
     /// When its deletion is asked for.
     pub delete_at: Option<Tick>,
 }
 
-/// One object and what people want of it.
+/// One object and what people request of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
     /// Which.
@@ -232,7 +232,7 @@ impl Plan {
                 self.second_user(rng);
                 self.deny(rng);
                 self.leave(phase, rng);
-                // The life that has it on record has to let go first, and often that is the second
+                // The record that names it has to let go first, and often that is the second
                 // one.
                 if rng.percent(75) {
                     self.swap_users();

@@ -1,4 +1,4 @@
-//! Everything of one simulated life that changes.
+//! Everything of one simulated run that changes.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ pub struct State {
     pub base: Base<Request>,
     /// The rule that is broken on purpose.
     pub breakage: Option<Breakage>,
-    /// What people want.
+    /// What people request.
     pub plan: Plan,
     /// The cluster.
     pub outside: Outside,
@@ -205,7 +205,7 @@ impl State {
             it.deleting = Some(tick);
             it.foreground = foreground;
         });
-        self.say(|it| format!("{} is on its way out", it.named(number)));
+        self.say(|it| format!("{} is being deleted", it.named(number)));
     }
 
     /// What an object is called, for the story.
@@ -223,7 +223,7 @@ impl State {
         }
     }
 
-    /// Tells the webhooks about a Usage.
+    /// Notifies the webhooks of a Usage.
     pub(crate) fn publish_if_usage(&mut self, number: u64) {
         let body = self.outside.by_uid(number).and_then(|it| it.body.as_ref());
         if let Some(kind) = body.map(|it| it.key.kind) {
@@ -243,7 +243,7 @@ impl State {
         }
     }
 
-    /// Writes a denied deletion into the status of a Usage, if that still stands.
+    /// Writes a denied deletion into the status of a Usage, if that still exists.
     pub(crate) fn record_attempt(&mut self, usage: &Uid, attempt: &Attempt) -> bool {
         let place = number(usage);
         let Some(before) = self.outside.by_uid(place).and_then(Object::usage) else {
