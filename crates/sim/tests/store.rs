@@ -302,17 +302,17 @@ impl Port for Broken {
     }
 
     fn events(&mut self, after: Option<&str>, count: u32) -> Result<Vec<ReadEvents>, No> {
-        let mut told = self.inner.events(after, count)?;
+        let mut events = self.inner.events(after, count)?;
         if self.is(How::TellNothing) {
-            told.clear();
+            events.clear();
         }
-        if self.is(How::SkipEvents) && after.is_some() && told.len() > 1 {
-            told.remove(0);
+        if self.is(How::SkipEvents) && after.is_some() && events.len() > 1 {
+            events.remove(0);
         }
         if self.is(How::TellTwice) {
-            told = told.into_iter().flat_map(|it| [it.clone(), it]).collect();
+            events = events.into_iter().flat_map(|it| [it.clone(), it]).collect();
         }
-        Ok(told)
+        Ok(events)
     }
 }
 

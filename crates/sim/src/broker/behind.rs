@@ -281,12 +281,12 @@ impl Store {
                 self.config.entry = entry;
             }
         }
-        for told in port.events(behind.place.as_deref(), PAGE)? {
+        for read in port.events(behind.place.as_deref(), PAGE)? {
             let number = self.next_number();
-            let Some(resource) = self.index_of(told.resource) else { continue };
-            let (version, generation, event) = (told.version, told.generation, told.event);
+            let Some(resource) = self.index_of(read.resource) else { continue };
+            let (version, generation, event) = (read.version, read.generation, read.event);
             self.events.push(EventRow { number, resource, version, generation, event });
-            behind.place = Some(told.place);
+            behind.place = Some(read.place);
         }
         Ok(())
     }

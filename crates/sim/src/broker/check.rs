@@ -113,15 +113,15 @@ impl State {
         let owed = before.owes(Crossing::from(&record.state));
         let version = record.version;
         let rows = self.store.events.iter().rev().take(4);
-        let told: Vec<EventType> = rows
+        let emitted: Vec<EventType> = rows
             .filter(|it| it.resource == index && it.version == version)
             .map(|it| it.event.event_type())
             .collect();
-        if told != owed.into_iter().collect::<Vec<_>>() {
+        if emitted != owed.into_iter().collect::<Vec<_>>() {
             let word = |it: &EventType| it.as_str().to_owned();
             let owed = owed.as_ref().map_or_else(|| "nothing".to_owned(), word);
-            let told: Vec<String> = told.iter().map(word).collect();
-            let what = format!("resource {index} owes {owed} and emits [{}]", told.join(", "));
+            let emitted: Vec<String> = emitted.iter().map(word).collect();
+            let what = format!("resource {index} owes {owed} and emits [{}]", emitted.join(", "));
             self.wrong(Checker::OneEventPerCrossing, what);
         }
     }
@@ -239,9 +239,9 @@ impl State {
             }
             let mut ready: Vec<_> =
                 rows.iter().filter(|it| it.event == Event::Ready).map(|it| it.generation).collect();
-            let told = ready.len();
+            let count = ready.len();
             ready.dedup();
-            if ready.len() != told {
+            if ready.len() != count {
                 let what = format!("resource {index} left Ready without losing its substrate");
                 self.wrong(Checker::Sticky, what);
             }
@@ -302,10 +302,11 @@ impl State {
         let generation = row.record.state.generation();
         let peers = self.store.peers.iter().filter(|it| it.resource == index && it.is_registered());
         for peer in peers {
-            let told = phase == Phase::Failed
+            let reported = phase == Phase::Failed
                 || matches!(phase, Phase::Ready | Phase::Enrolling)
                     && peer.generation() == generation;
-            if phase == Phase::Deleted || (self.outside.by_uid(peer.machine).is_none() && !told) {
+            if phase == Phase::Deleted || (self.outside.by_uid(peer.machine).is_none() && !reported)
+            {
                 what = Some(format!("the peer of resource {index} has no substrate"));
             }
         }

@@ -133,8 +133,8 @@ impl BrokerStep<'_> {
         let reason = decision.reason;
         state.say(|it| {
             let row = &it.store.resources[index].record.state;
-            let told = decision.event.as_ref().map_or("", |event| event.event_type().as_str());
-            format!("resource {index} is {} {} ({reason}) {told}", row.phase(), row.generation())
+            let emitted = decision.event.as_ref().map_or("", |event| event.event_type().as_str());
+            format!("resource {index} is {} {} ({reason}) {emitted}", row.phase(), row.generation())
         });
         written
     }

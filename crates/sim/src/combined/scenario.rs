@@ -143,16 +143,16 @@ fn first_wrong(worlds: &Worlds) -> Option<Wrong> {
 
 fn verdict(worlds: &Worlds) -> Verdict {
     let (names, coverage) = (Names::of_several(), Coverage::default());
-    let mut told = ReadEvents { names, coverage, story: vec![] };
-    told.add(&*worlds.broker.borrow());
-    told.add(&*worlds.usage.borrow());
-    told.add(&*worlds.direct.borrow());
-    told.add(&*worlds.fleet.borrow());
-    told.story.sort_by_key(|it| it.0);
+    let mut report = ReadEvents { names, coverage, story: vec![] };
+    report.add(&*worlds.broker.borrow());
+    report.add(&*worlds.usage.borrow());
+    report.add(&*worlds.direct.borrow());
+    report.add(&*worlds.fleet.borrow());
+    report.story.sort_by_key(|it| it.0);
     Verdict {
         wrong: first_wrong(worlds),
-        coverage: told.coverage,
-        story: told.story.into_iter().map(|it| it.1).collect(),
+        coverage: report.coverage,
+        story: report.story.into_iter().map(|it| it.1).collect(),
     }
 }
 

@@ -217,15 +217,15 @@ pub async fn a_world_that_does_not_answer_is_not_empty(world: &impl TestWorld) {
 pub async fn a_life_walks_in_and_out(world: &impl TestWorld) {
     let ready = |it: &Resource| it.phase() == Phase::Ready;
     walk(world, "Ready", ready).await;
-    let told = || -> Vec<EventType> {
+    let emitted = || -> Vec<EventType> {
         let events = world.events();
         let types = events.iter().map(Event::event_type);
         types.filter(|it| *it != EventType::Requested).collect()
     };
-    assert_eq!(told(), [EventType::Ready]);
+    assert_eq!(emitted(), [EventType::Ready]);
     world.retire().await;
     walk(world, "Deleted", |it| it.phase() == Phase::Deleted).await;
-    assert_eq!(told(), [EventType::Ready, EventType::Deleting, EventType::Deleted]);
+    assert_eq!(emitted(), [EventType::Ready, EventType::Deleting, EventType::Deleted]);
     let record = world.resource();
     assert_eq!(record.state.fields().outcome, Some(Outcome::Removed));
     let open = record.name_ledger.rows().iter().find(|row| !row.state.is_settled());

@@ -1,10 +1,6 @@
 //! A world under test, with access from outside, and how it is worked with.
 
-#![expect(
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a broken promise fails the test"
-)]
+#![expect(clippy::expect_used, clippy::panic, reason = "a broken promise fails the test")]
 
 use std::time::Duration;
 

@@ -1,10 +1,6 @@
 //! What the promises of a store are written with: declarations, steps, ends.
 
-#![expect(
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a broken promise fails the test"
-)]
+#![expect(clippy::expect_used, clippy::panic, reason = "a broken promise fails the test")]
 
 use serde_json::Map;
 use usher_domain::broker::accept::{self, Accepted, Minted, Provision};
@@ -217,6 +213,6 @@ pub(super) fn pages(port: &mut dyn Port, after: Option<&str>, count: u32) -> Vec
 
 /// Every event that was emitted.
 pub(super) fn types(port: &mut dyn Port) -> Vec<(ResourceId, EventType, Version)> {
-    let told = pages(port, None, 64);
-    told.iter().map(|it| (it.resource, it.event.event_type(), it.version)).collect()
+    let emitted = pages(port, None, 64);
+    emitted.iter().map(|it| (it.resource, it.event.event_type(), it.version)).collect()
 }

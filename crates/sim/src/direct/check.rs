@@ -279,9 +279,9 @@ impl State {
         let version = record.version;
         let mine = self.store.events.iter().rev().take(4);
         let mine = mine.filter(|it| it.resource == index && it.version == version);
-        let told: Vec<EventType> = mine.map(|it| it.event.event_type()).collect();
-        if told != owed.into_iter().collect::<Vec<_>>() {
-            let what = format!("row {index} owes {owed:?} and emits {told:?}");
+        let emitted: Vec<EventType> = mine.map(|it| it.event.event_type()).collect();
+        if emitted != owed.into_iter().collect::<Vec<_>>() {
+            let what = format!("row {index} owes {owed:?} and emits {emitted:?}");
             self.wrong(Checker::OneEventPerCrossing, what);
         }
     }
@@ -381,14 +381,14 @@ impl State {
         if fields.phase == Phase::Deleted {
             let watched = fields.watch_until.is_some_and(|until| self.now() < until);
             let back = row.record.name_ledger.rows().iter().any(|it| it.state == NameState::Seen);
-            let told = row.reason == Some(Reason::DeletionTimestampLost);
+            let reported = row.reason == Some(Reason::DeletionTimestampLost);
             let object = self.outside.object(row.object);
             return match object {
                 _ if watched || back => Some("it is watched".to_owned()),
                 Some(it) if it.deleting && it.is_held() => {
                     Some("its object is back and is not let go".to_owned())
                 }
-                Some(it) if !it.deleting && !told => {
+                Some(it) if !it.deleting && !reported => {
                     Some("its object reappeared and no reason says so".to_owned())
                 }
                 Some(_) | None => None,

@@ -96,8 +96,8 @@ impl DirectStep<'_> {
         state.check_commit(index, &before, (self.notes.seen.get(), observed_at));
         state.say(|it| {
             let row = &it.store.resources[index];
-            let told = decision.event.as_ref().map_or("", |event| event.event_type().as_str());
-            format!("{} is {} ({reason}) {told}", row.object, row.record.state.phase())
+            let emitted = decision.event.as_ref().map_or("", |event| event.event_type().as_str());
+            format!("{} is {} ({reason}) {emitted}", row.object, row.record.state.phase())
         });
         if breakage == Some(Breakage::ForgetEnded) {
             state.forget_ended(index);

@@ -133,8 +133,7 @@ impl Recorded {
 }
 
 impl Answer {
-    /// The status of every answer until the fault phase is over, where it does not depend on what
-    /// exists.
+    /// The status of every answer during the fault phase, unless it depends on what exists.
     fn status(self) -> Option<u16> {
         match self {
             Self::Forbidden => Some(403),

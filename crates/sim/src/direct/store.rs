@@ -111,11 +111,11 @@ impl Store {
         row.reason = Some(reason);
         let version = row.record.version;
         if let Some(event) = event {
-            let told = EventRow { resource: index, version, event };
+            let emitted = EventRow { resource: index, version, event };
             if breakage == Some(Breakage::TellTwice) {
-                self.events.push(told.clone());
+                self.events.push(emitted.clone());
             }
-            self.events.push(told);
+            self.events.push(emitted);
         }
         Ok(())
     }

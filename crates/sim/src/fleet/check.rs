@@ -154,15 +154,16 @@ impl State {
     /// What every write of a driver must emit: its crossing at its version, and nothing else.
     fn check_told(&mut self, index: usize, before: &Machine, next: &Machine) {
         let version = self.store.rows[index].record.version;
-        let told = self.store.events.iter().rev().take(4);
-        let told: Vec<_> = told.filter(|it| it.row == index && it.version == version).collect();
+        let emitted = self.store.events.iter().rev().take(4);
+        let emitted: Vec<_> =
+            emitted.filter(|it| it.row == index && it.version == version).collect();
         let moved = before.phase() != next.phase();
         let disputed = before.fields().disputed.is_some() != next.fields().disputed.is_some();
         let fits = |kind: EventType| match kind {
             EventType::Moved | EventType::Gone => moved,
             EventType::Disputed | EventType::Settled => disputed && !moved,
         };
-        let well = match told.as_slice() {
+        let well = match emitted.as_slice() {
             [] => !moved && !disputed,
             [one] => {
                 let ends = (one.event.from, one.event.to);
@@ -171,7 +172,7 @@ impl State {
             _ => false,
         };
         if !well {
-            let count = told.len();
+            let count = emitted.len();
             let what = format!(
                 "row {index} emitted {count} events from {} to {}",
                 before.phase(),

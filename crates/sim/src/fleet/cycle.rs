@@ -142,8 +142,8 @@ impl State {
             return;
         }
         let state = &self.store.rows[row].record.state;
-        let told = Report::read(raw).ok();
-        let same = told.is_some_and(|it| {
+        let report = Report::read(raw).ok();
+        let same = report.is_some_and(|it| {
             let bound = state.state().binding().map(|it| &it.cluster);
             it.phase() == state.phase()
                 && (!it.phase().is_bound() || it.cluster() == bound)

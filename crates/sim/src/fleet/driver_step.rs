@@ -84,9 +84,9 @@ impl FleetStep<'_> {
         let (next, rows) = (decision.next.clone(), &decision.rows);
         state.store.write(index, version, Write { next, rows, event: event.clone() })?;
         if state.is_broken(Breakage::TellTwice)
-            && let Some(told) = state.store.events.last().cloned().filter(|_| event.is_some())
+            && let Some(emitted) = state.store.events.last().cloned().filter(|_| event.is_some())
         {
-            state.store.events.push(told);
+            state.store.events.push(emitted);
         }
         state.reindex(index);
         state.check_commit(index, &before, self.notes.floor.get());

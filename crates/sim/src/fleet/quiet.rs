@@ -68,10 +68,10 @@ impl State {
     /// The events of a row are one chain from its first phase to its last.
     fn check_events(&mut self) {
         for row in 0..self.store.rows.len() {
-            let told = self.store.events.iter().filter(|it| it.row == row);
-            let told: Vec<_> = told.map(|it| (it.event.from, it.event.to)).collect();
-            let chained = told.windows(2).all(|pair| pair[0].1 == pair[1].0);
-            let last = told.last().map(|it| it.1);
+            let emitted = self.store.events.iter().filter(|it| it.row == row);
+            let emitted: Vec<_> = emitted.map(|it| (it.event.from, it.event.to)).collect();
+            let chained = emitted.windows(2).all(|pair| pair[0].1 == pair[1].0);
+            let last = emitted.last().map(|it| it.1);
             let phase = self.store.rows[row].record.state.phase();
             if !chained || last.is_some_and(|it| it != phase) {
                 let what = format!("the events of row {row} lead elsewhere than to {phase}");

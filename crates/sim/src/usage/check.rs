@@ -482,8 +482,10 @@ impl State {
             (left, "a deletion to be requested"),
             (!self.outside.changes.is_empty(), "a change"),
         ];
-        let mut unfinished: Vec<&'static str> =
-            unfinished.into_iter().filter_map(|(under_way, what)| under_way.then_some(what)).collect();
+        let mut unfinished: Vec<&'static str> = unfinished
+            .into_iter()
+            .filter_map(|(under_way, what)| under_way.then_some(what))
+            .collect();
         if unfinished.is_empty() && self.unsettled().is_some() {
             unfinished.push("something unsettled");
         }

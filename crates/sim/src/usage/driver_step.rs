@@ -97,9 +97,9 @@ impl UsageStep<'_> {
         });
         let reason = decision.reason;
         state.say(|it| {
-            let told = decision.event.as_ref().map_or("", |event| event.event_type().as_str());
+            let emitted = decision.event.as_ref().map_or("", |event| event.event_type().as_str());
             let phase = decision.next.status.phase;
-            format!("{} is {phase} ({reason}) {told}", it.named(place))
+            format!("{} is {phase} ({reason}) {emitted}", it.named(place))
         });
         state.check_commit(&before.state, decision.event.as_ref());
         Ok(())
