@@ -93,7 +93,7 @@ impl<'a, R: SimWorld> Scenario<'a, R> {
         self.calm_since.is_some_and(|since| self.tick - since > 2 * LEASE)
     }
 
-    /// Whether there is nothing more to see: rest, or something that went wrong.
+    /// Whether there is nothing more to see: the world is idle, or something went wrong.
     pub fn is_over(&self) -> bool {
         self.is_at_rest() || self.state.borrow().base().wrong.is_some()
     }

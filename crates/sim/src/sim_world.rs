@@ -46,7 +46,7 @@ pub trait SimWorld: Sized + 'static {
     type Request: Clone;
     /// What a driver notes beside the harness's own notes, from its claim on.
     type Notes;
-    /// What can go wrong, beside what befalls a driver.
+    /// What can go wrong, beside the faults of a driver.
     type Fault: Fault;
     /// The rules that can be broken on purpose.
     type Breakage: Words;

@@ -21,7 +21,7 @@ use crate::words::words;
 words! {
     /// A rule that the world is held to.
     Checker {
-        /// The substrate is never asked to go while its node is registered.
+        /// The substrate is never deleted while its node is registered.
         // Requirement: T-2, T-3, T-25, S-3
         NodeFirst = "node-first",
         /// Once the world is idle, no peer lacks its substrate and nothing outside lacks its row.
@@ -45,7 +45,7 @@ words! {
         /// Every outside name is in the ledger before it is used.
         // Requirement: L-5, L-23
         NameBeforeUse = "name-before-use",
-        /// A ProviderConfig goes after everything that refers to it.
+        /// A ProviderConfig is deleted after everything that refers to it.
         // Requirement: P-3
         ConfigLast = "config-last",
         /// Intent to delete is never lost or moved.
@@ -63,7 +63,7 @@ words! {
         /// Nothing is created after `Deleted` by a driver that is within its lease.
         // Requirement: L-14, T-10
         InFlightGrace = "in-flight-grace",
-        /// What an XR composed is in the ledger before the XR is asked to go.
+        /// What an XR composed is in the ledger before the XR is deleted.
         // Requirement: T-6
         ComposedRecorded = "composed-recorded",
         /// No generation is given up while too much vanished at once.

@@ -1,4 +1,4 @@
-//! The world goes its own way: composer, collector, machines, agents, drains, watches.
+//! How the world evolves by itself: composer, collector, machines, agents, drains, watches.
 
 use crate::broker::execute::Sender;
 use crate::broker::fault::Fault;

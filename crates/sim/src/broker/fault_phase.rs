@@ -121,7 +121,7 @@ impl State {
             .any(|row| row.state == NameState::Seen && row.uid.as_ref() == Some(&uid))
     }
 
-    /// The watch goes by labels: it reports that they are gone, and nothing more after that.
+    /// The watch selects by labels: it reports that they are gone, and nothing more after that.
     fn strip(&mut self, uid: u64) {
         self.outside.touch(uid, self.base.tick);
         if let Some(it) = self.outside.objects.iter_mut().find(|it| it.uid == uid) {

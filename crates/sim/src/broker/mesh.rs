@@ -108,7 +108,7 @@ impl State {
         }
     }
 
-    /// Issuing locks the resource row: a resource that is leaving gets no token.
+    /// Issuing locks the resource row: a resource that is being torn down gets no token.
     pub(crate) fn issue(
         &mut self,
         request: &execute::Request,
@@ -273,7 +273,7 @@ impl Store {
         }
     }
 
-    /// Issues the token of a generation, unless the resource is leaving; asking again changes
+    /// Issues the token of a generation, unless its resource is torn down; asking again changes
     /// nothing.
     pub(crate) fn issue(
         &mut self,

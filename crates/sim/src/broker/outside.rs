@@ -1,7 +1,7 @@
 //! The cluster as it really is: objects, a composer, a collector, machines.
 //!
 //! Never kinder than the real thing: the XR may vanish before its children, owners that are gone
-//! do not stop a create, deletion only marks, and the collector comes when it comes.
+//! do not stop a create, deletion only marks, and the collector runs at its own pace.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,7 +64,7 @@ pub struct Object {
     pub uid: u64,
     /// Its owner's uid.
     pub owner: Option<u64>,
-    /// Whose it says it is.
+    /// The owner it claims.
     pub labels: Option<Labels>,
     /// Its true owner: the work item whose verb, or whose XR's composer, made it. Drivers cannot
     /// see this; checkers ask nothing else.
@@ -238,7 +238,7 @@ impl Outside {
         self.next_uid
     }
 
-    /// Asks an object to go; one that is guarded is denied, one that a finalizer holds stays,
+    /// Requests a deletion; an object that is guarded is denied, one that a finalizer holds stays,
     /// marked.
     pub fn mark(&mut self, uid: u64, gone_at: Tick, tick: Tick) {
         if self.guarded.contains(&uid) {
@@ -253,7 +253,7 @@ impl Outside {
         }
     }
 
-    /// Asks an object to go and takes the finalizer off.
+    /// Deletes an object and removes the finalizer.
     pub fn let_go(&mut self, uid: u64, gone_at: Tick, tick: Tick) {
         let it = self.objects.iter_mut().find(|it| it.uid == uid);
         if let Some(it) = it.filter(|it| it.gone_at.is_none()) {
@@ -273,7 +273,7 @@ impl Outside {
         }
     }
 
-    /// Takes away what has finished leaving.
+    /// Removes what has finished its deletion.
     pub fn sweep(&mut self, tick: Tick) {
         let gone: Vec<u64> = self
             .objects
@@ -287,7 +287,7 @@ impl Outside {
         }
     }
 
-    /// Asks everything whose owner is gone to go, except what the collector does not see: `true`
+    /// Deletes everything whose owner is gone, except what the collector does not see: `true`
     /// if there was such a thing.
     pub fn collect(&mut self, tick: Tick, rng: &mut Rng) -> bool {
         let orphans: Vec<(u64, Kind)> = self

@@ -39,9 +39,9 @@ pub struct Wishes {
     pub role: MeshRole,
     /// When it is declared.
     pub declare_at: Tick,
-    /// When its deletion is asked for.
+    /// When its deletion is requested.
     pub retire_at: Option<Tick>,
-    /// When a new generation is asked for.
+    /// When a new generation is requested.
     pub replace_at: Option<Tick>,
     /// When it is given up.
     pub abandon_at: Option<Tick>,

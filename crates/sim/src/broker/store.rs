@@ -374,7 +374,7 @@ impl Store {
         Ok(())
     }
 
-    /// What goes with a write, in its transaction.
+    /// The side writes of a write, in its transaction.
     fn apply_side_writes(&mut self, index: usize, side_writes: SideWrites, now: Timestamp) {
         let current = self.resources[index].record.state.generation();
         let mine = self.tokens.values().filter(|it| it.resource == index);

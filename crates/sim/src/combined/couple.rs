@@ -162,13 +162,13 @@ impl Ties {
         asked.dedup();
         for part in asked {
             let Some(tie) = self.ties.iter().find(|it| it.part == part) else {
-                // No controller works on it yet: it goes as it came.
+                // No controller works on it yet: it is removed at once.
                 let mut broker = worlds.broker.borrow_mut();
                 broker.outside.guarded.remove(&part);
                 broker.outside.let_go(part, tick, tick);
                 continue;
             };
-            // A Usage that is asked to go waits for its user, and its XR with it: that is not done.
+            // A deleted Usage would wait for its user, and its XR with it: that is not done.
             if matches!(tie.work_item, Behind::Usage) && has_owner(worlds, part) {
                 continue;
             }

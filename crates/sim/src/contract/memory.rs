@@ -146,11 +146,11 @@ impl Memory {
         TokenText::compose(id, &[7; 32])
     }
 
-    /// Issues a token, unless the resource is leaving.
+    /// Issues a token, unless the resource is being torn down.
     pub fn issue(&self, generation: Generation) -> Result<(), Trouble> {
         let mut inner = self.inner();
         if !inner.resource.state.admits(generation) {
-            return Err(Trouble::Rejected { what: "the resource is leaving".to_owned() });
+            return Err(Trouble::Rejected { what: "the resource is being torn down".to_owned() });
         }
         inner.tokens.entry(generation).or_insert(TokenState::Redeemable);
         Ok(())

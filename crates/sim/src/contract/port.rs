@@ -21,14 +21,14 @@ use usher_domain::tokens::{Outcome, Request, Token};
 use usher_kernel::schedule::{Claim, Entry};
 use usher_kernel::{Generation, Record, Timestamp, Trouble, Version};
 
-/// What a store says instead of doing it.
+/// Why a store refuses a verb.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum No {
     /// The record has moved since it was read.
     Conflict,
     /// What a declaration was resolved against has moved.
     Moved,
-    /// The resource is leaving.
+    /// The resource is being torn down.
     Leaving,
     /// The domain refuses it, by this code.
     Refused(&'static str),

@@ -245,7 +245,7 @@ pub async fn a_lost_substrate_is_replaced(world: &impl TestWorld) {
     walk(world, "Deleted", |it| it.phase() == Phase::Deleted).await;
 }
 
-/// A tombstone takes away what a late request creates.
+/// A tombstone removes what a late request creates.
 pub async fn a_tombstone_takes_away_what_came_back(world: &impl TestWorld) {
     walk(world, "Ready", |it| it.phase() == Phase::Ready).await;
     world.retire().await;

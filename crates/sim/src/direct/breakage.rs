@@ -30,7 +30,7 @@ words! {
         TellTwice = "tell-twice",
         /// No event is written.
         TellNothing = "tell-nothing",
-        /// Any reference that does not resolve makes an orphan, and an orphan is let go.
+        /// Any reference that does not resolve makes an orphan, and an orphan is released.
         ReleaseOnDependencyError = "release-on-dependency-error",
         /// A failed read counts as absence.
         ErrorIsAbsent = "error-is-absent",
@@ -52,7 +52,7 @@ words! {
         ReleaseBeforeVerify = "release-before-verify",
         /// Configuration references are resolved during teardown.
         ResolveConfiguration = "resolve-configuration-on-delete",
-        /// An orphan is let go although its policy holds it.
+        /// An orphan is released although its policy holds it.
         OrphanUnderHold = "orphan-released-under-hold",
         /// No operation is remembered.
         ForgetOperation = "forget-operation",

@@ -36,7 +36,7 @@ words! {
         /// Nothing ends by absence on an answer that does not count.
         // Requirement: I-8, I-16, I-38
         KnownRelease = "known-release",
-        /// An orphan is let go only by its policy, and only if its identity is not known.
+        /// An orphan is released only by its policy, and only if its identity is not known.
         // Requirement: I-15, I-17
         OrphanByPolicy = "orphan-by-policy",
         /// An identity is on record and on the object before it is used.
@@ -54,7 +54,7 @@ words! {
         /// An abandoned object waits for nothing.
         // Requirement: I-7
         AbandonAsksNothing = "abandon-asks-nothing",
-        /// Whose identity is on record never waits for a reference to go.
+        /// A record with a recorded identity never waits for a reference to be deleted.
         // Requirement: I-2
         Parentless = "parentless",
         /// What is held is not touched.
@@ -110,7 +110,7 @@ impl State {
         }
     }
 
-    /// What another made is not touched.
+    /// What another owner made is not touched.
     pub(crate) fn check_touch(&mut self, object: u64, found: &CloudObject, done: &str) {
         if found.made_by != Some(object) {
             let what = format!("{} of {:?} was {done} by {object}", found.identity, found.made_by);

@@ -40,7 +40,7 @@ pub enum Work {
     Create(CloudObject),
     /// Nothing more: it is there already.
     Settle,
-    /// The object with this uid goes.
+    /// The object with this uid is removed.
     Delete(u64),
 }
 
@@ -132,7 +132,7 @@ impl Cloud {
         }
     }
 
-    /// A container goes, with everything in it.
+    /// A container is removed, with everything in it.
     pub fn delete_container(&mut self, container: &str) {
         self.containers.retain(|it| it != container);
         let inside = format!("{container}/");

@@ -60,7 +60,7 @@ crate::fault::faults! {
     StampForged = "stamp forged",
     /// Another client takes our finalizer off.
     FinalizerStripped = "finalizer taken off",
-    /// A restore brings an object back that was let go.
+    /// A restore brings an object back that was released.
     Restored = "object restored after its end",
     /// Another client makes a copy of the object.
     Copied = "object copied",

@@ -80,7 +80,7 @@ impl State {
         }
     }
 
-    /// Parents go, are not ready, cannot be read.
+    /// Parents are deleted, are not ready, cannot be read.
     fn trouble_parents(&mut self) {
         let tick = self.base.tick;
         let project = parent_name(self.base.rng.below(2));

@@ -35,15 +35,15 @@ use crate::words::{Words as _, words};
 
 /// When transient answers heal.
 const HEALED: Tick = 150;
-/// When a dependency follows that goes last.
+/// When a dependency that changes last enters its state.
 const LATER: Tick = 25;
 /// The member of the cell.
 const MEMBER: &str = "m";
 
 words! {
-    /// When the dependency comes into its state.
+    /// When the dependency enters its state.
     Order {
-        /// Before deletion is asked for.
+        /// Before deletion is requested.
         First = "dependencies first",
         /// After it.
         Last = "dependencies last",
@@ -63,7 +63,7 @@ words! {
         Intended = "intended",
         /// A cloud object that was seen.
         Seen = "seen",
-        /// A cloud object that was seen and went.
+        /// A cloud object that was seen and is gone now.
         Gone = "gone",
         /// A stamp that cannot be read.
         Malformed = "malformed",
@@ -166,7 +166,7 @@ pub const CRASHES: [Option<(EffectKind, InjectedFault)>; 7] = [
 /// One combination.
 #[derive(Clone, Copy, Debug)]
 pub struct Cell {
-    /// When the dependency comes into its state.
+    /// When the dependency enters its state.
     pub order: Order,
     /// What is on record.
     pub recorded: Recorded,
@@ -258,7 +258,7 @@ impl Cell {
         (self.recorded.is_another() && stands).then_some(OURS)
     }
 
-    /// When the dependency comes into its state; before the first tick if it goes first.
+    /// When the dependency enters its state; before the first tick if it changes first.
     fn comes_at(&self) -> Tick {
         match self.order {
             Order::First => -1,

@@ -82,7 +82,7 @@ pub struct Outside {
     pub parents: Vec<Parent>,
     /// The cloud.
     pub cloud: Cloud,
-    /// Every object that went, as it last was.
+    /// Every deleted object, as it last was.
     pub removed: Vec<Object>,
     /// Changes that the watch has not delivered yet.
     pub changed: Vec<(Tick, u64)>,
@@ -114,7 +114,7 @@ impl Outside {
         }
     }
 
-    /// An object in deletion goes when nothing holds it any more.
+    /// An object in deletion is removed when nothing holds it any more.
     fn sweep(&mut self, uid: u64) {
         let goes = |it: &mut Object| it.uid == uid && it.deleting && it.finalizers.is_empty();
         self.removed.extend(self.objects.extract_if(.., goes));
@@ -133,7 +133,7 @@ impl Outside {
         self.changed.extend(referring.into_iter().map(|uid| (tick, uid)));
     }
 
-    /// Asks a parent to go; it is gone after a while.
+    /// Deletes a parent; it is gone after a while.
     pub fn delete_parent(&mut self, name: &str, gone_at: Tick, tick: Tick) {
         if let Some(it) = self.parents.iter_mut().find(|it| it.name == name) {
             it.gone_at.get_or_insert(gone_at);

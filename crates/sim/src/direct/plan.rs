@@ -36,7 +36,7 @@ pub const PAIRS: [Pair; 14] = [
 pub struct Wishes {
     /// When it is created.
     pub create_at: Tick,
-    /// When its deletion is asked for.
+    /// When its deletion is requested.
     pub delete_at: Option<Tick>,
     /// Whether its parent is named by its identity.
     pub external: bool,

@@ -32,7 +32,7 @@ words! {
         TrustSlow = "trust-slow-list",
         /// An error of the provider is read as its failure.
         ErrorIsFailed = "error-is-failed",
-        /// Victims that are still leaving count for no need.
+        /// Victims that are still draining count for no need.
         NoCreditDraining = "no-credit-while-draining",
         /// Machines that are being made count for no need.
         NoCreditCreating = "no-credit-while-creating",
@@ -44,7 +44,7 @@ words! {
         AnswerUnchecked = "answer-binding-unchecked",
         /// All surplus is taken back at once.
         CapIgnored = "ignore-reclaim-cap",
-        /// What is still leaving does not count against the cap.
+        /// What is still draining does not count against the cap.
         ForgetLeaving = "forget-leaving",
         /// Silence of a cluster is read as demand for nothing.
         ReclaimUnheard = "reclaim-before-first-roll-up",

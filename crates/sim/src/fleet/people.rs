@@ -22,7 +22,7 @@ pub struct Holder {
     pub resource: ResourceId,
     /// The row of its machine.
     pub row: usize,
-    /// When it lets it go.
+    /// When it releases it.
     pub until: Option<Tick>,
 }
 
@@ -97,7 +97,7 @@ impl State {
             && (actual.removed || actual.cluster != held().cluster.as_str())
     }
 
-    /// The holder of a machine that failed lets it go.
+    /// The holder of a machine that failed releases it.
     fn let_go_of_failed(&mut self) {
         for holder in self.holders.clone() {
             if self.has_failed(holder.row) {

@@ -64,7 +64,7 @@ pub struct Demand {
 pub struct Hold {
     /// When it takes one.
     pub at: Tick,
-    /// When it lets it go.
+    /// When it releases it.
     pub until: Option<Tick>,
 }
 

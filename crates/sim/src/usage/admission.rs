@@ -35,7 +35,7 @@ pub struct Pending {
     pub attempt: Attempt,
 }
 
-/// How a deletion is asked for.
+/// How a deletion is requested.
 #[derive(Clone, Copy, Debug)]
 pub struct DeletionRequest<'a> {
     /// Who asks.

@@ -23,11 +23,11 @@ use crate::words::words;
 words! {
     /// A rule broken on purpose.
     Breakage {
-        /// A replay is kept in mind only, and lost with a restart.
+        /// A replay is kept in memory only, and lost with a restart.
         ForgottenTimer = "forgotten-timer",
         /// A user with a deletion timestamp counts as gone.
         LeavingIsGone = "leaving-user-is-gone",
-        /// A replay goes by name alone.
+        /// A replay matches by name alone.
         ReplayWithoutUid = "replay-without-uid",
         /// A replay is repeated although its object is being deleted.
         ReplayAgain = "replay-again",
@@ -37,7 +37,7 @@ words! {
         ErrorIsAbsent = "error-is-absent",
         /// A mark counts as a proof.
         ProtectedUnproven = "protected-before-probe",
-        /// What an edited declaration meant before is not let go.
+        /// What an edited declaration meant before is not released.
         IgnoreEdit = "ignore-edit",
         /// What an edited declaration meant before stays marked.
         KeepExcess = "keep-excess",
@@ -53,7 +53,7 @@ words! {
         AllowFromCache = "allow-from-cache",
         /// A denied deletion is forgotten when the use ends.
         ForgetAttempt = "forget-attempt",
-        /// A Usage goes although it owes a deletion.
+        /// A Usage is removed although it owes a deletion.
         LetGoOwing = "let-go-owing",
         /// A denied deletion is not passed on.
         NoHandOver = "no-hand-over",

@@ -37,7 +37,7 @@ words! {
         /// Nothing is marked for a Usage that our finalizer never held.
         // Requirement: G-2
         FinalizerFirst = "finalizer-first",
-        /// The finalizer goes when the users are gone and no deletion is owed.
+        /// The finalizer is removed when the users are gone and no deletion is owed.
         // Requirement: G-2
         FinalizerLast = "finalizer-last",
         /// What was released does not stay: marks, Usages, what a declaration meant before.
@@ -61,7 +61,7 @@ words! {
         /// An object is marked only under the uid that is on record.
         // Requirement: G-24
         NameBeforeUse = "name-before-use",
-        /// Only what was really asked is recorded.
+        /// Only what was really requested is recorded.
         // Requirement: G-12
         NoTrace = "dry-run-leaves-no-trace",
         /// A deletion is never allowed beside a holder.
@@ -92,7 +92,7 @@ pub struct Log {
     pub users: BTreeMap<u64, BTreeSet<u64>>,
     /// Objects that could not be protected: stripped by force, or gone with their kind.
     pub excused: BTreeSet<u64>,
-    /// Deletions that were really asked and denied.
+    /// Deletions that were really requested and denied.
     pub denied: BTreeSet<(Uid, Timestamp)>,
     /// Deletions on record that were not done yet.
     pub owed: BTreeMap<u64, Attempt>,
@@ -189,7 +189,7 @@ impl State {
         self.log.users.remove(&place);
     }
 
-    /// Only what was really asked is recorded.
+    /// Only what was really requested is recorded.
     pub(crate) fn check_asked(&mut self, attempt: &Attempt) {
         if !self.log.denied.contains(&(attempt.uid.clone(), attempt.at)) {
             let what = format!("a deletion of {} was recorded that was not meant", attempt.object);
@@ -221,7 +221,7 @@ impl State {
         }
     }
 
-    /// The finalizer of a Usage goes.
+    /// The finalizer of a Usage is removed.
     pub(crate) fn check_letting_go(&mut self, usage: u64) {
         let users = self.log.users.get(&usage).into_iter().flatten();
         if let Some(user) = users.copied().find(|it| self.stands(*it)) {

@@ -73,7 +73,7 @@ impl State {
         self.write(uid, |it| it.owners = kept);
     }
 
-    /// What is being deleted goes when nothing holds it any more.
+    /// What is being deleted is removed when nothing holds it any more.
     pub(crate) fn depart(&mut self) {
         let tick = self.base.tick;
         let gone: Vec<u64> = self
@@ -141,7 +141,7 @@ impl State {
         }
     }
 
-    /// A kind goes with all its objects, without admission.
+    /// A kind is removed with all its objects, without admission.
     pub(crate) fn remove_kind(&mut self, kind: &str, until: Tick) {
         self.outside.removed_until.insert(kind.to_owned(), until);
         let objects = self.outside.objects.iter();

@@ -36,7 +36,7 @@ pub struct Object {
     pub app: String,
     /// Its mark.
     pub mark: Option<String>,
-    /// A person's note that lets it go.
+    /// A person's note that releases it.
     pub note: Option<String>,
     /// Its owners.
     pub owners: Vec<Owner>,

@@ -96,7 +96,7 @@ pub struct Declared {
     pub belongs: Belongs,
     /// When it refers to something else, and to what.
     pub edit: Option<(Tick, Refer)>,
-    /// When its deletion is asked for.
+    /// When its deletion is requested.
     pub delete_at: Option<Tick>,
 }
 
@@ -111,7 +111,7 @@ pub struct Wanted {
     pub owned: Option<bool>,
     /// How long its deletion takes.
     pub hold_lease: Tick,
-    /// When its deletion is asked for, and how.
+    /// When its deletion is requested, and how.
     pub delete_at: Option<(Tick, Propagation)>,
 }
 
@@ -126,7 +126,7 @@ pub struct Plan {
     pub broken_out: Option<(Tick, Thing)>,
     /// What is made again soon after it is gone.
     pub returns: Option<Thing>,
-    /// Whether in the end everything is asked to go.
+    /// Whether in the end everything is deleted.
     pub teardown: bool,
     /// How long a denied deletion is remembered.
     pub lifetime: Tick,
@@ -158,7 +158,7 @@ impl Plan {
         let lifetime = if rng.percent(12) { rng.between(20, 120) } else { LASTING };
         let course = Course { drivers, mix, target, faults_end };
         // What runs out soon is requested again and again after a denial: only where all
-        // is asked to go does that come to an end.
+        // is deleted does that come to an end.
         let teardown = rng.percent(85) || lifetime < LASTING;
         let replicas = 1 + usize::try_from(rng.below(3)).unwrap_or(0);
         let mut plan = Self {
@@ -289,7 +289,7 @@ impl Plan {
         }
     }
 
-    /// The first database is asked to go while it is in use.
+    /// The first database is deleted while it is in use.
     fn deny(&mut self, rng: &mut Rng) {
         let at = rng.between(70, 100);
         if let Some(database) = self.want(Thing::Database(0)) {

@@ -48,7 +48,7 @@ pub struct State {
     pub webhook_down_until: Tick,
     /// The highest revision that was seen.
     pub pinned: u64,
-    /// What people asked to go in the end.
+    /// What people deleted in the end.
     pub asked: BTreeSet<u64>,
     /// What the checkers remember.
     pub log: Log,
@@ -131,7 +131,7 @@ impl SimWorld for State {
 }
 
 impl State {
-    /// An empty world: the caller adds objects and Usages, and asks them to go.
+    /// An empty world: the caller adds objects and Usages, and requests their deletion.
     pub fn empty(seed: u64, breakage: Option<Breakage>) -> Self {
         Self::peopled(Rng::new(seed), Plan::nothing(seed), breakage, false)
     }
