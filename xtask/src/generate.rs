@@ -277,13 +277,13 @@ mod tests {
     const PATH: &str = "crates/domain/tables/sample.table";
 
     #[test]
-    fn a_chart_draws_crossings_and_effects_and_skips_plain_rests() {
+    fn a_chart_draws_crossings_and_effects_and_skips_plain_requeues() {
         let chart = document(&Table::parse(SAMPLE).unwrap(), PATH);
         let drawn: Vec<_> = chart.lines().filter(|line| line.contains("-->")).collect();
         let expected = [
             "    Pending -- \"<b>Apply</b><br/>Applied\" --> Pending",
             "    Pending -- \"<i>Provisioned</i><br/>AsDeclared\" --> Ready",
-            "    set0 -- \"<b>Look</b><br/>Unreachable\" --> set0",
+            "    set0 -- \"<b>Reread</b><br/>Unreachable\" --> set0",
             "    set0 -- \"<b>Deregister</b><br/>Draining\" --> Leaving",
             "    set0 -- \"<i>Deleted</i><br/>Gone\" --> Deleted",
             "    Ready -- \"<b>Apply</b><br/>Applied\" --> Pending",
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arrow_with_many_reasons_says_how_many_it_leaves_out() {
+    fn an_arrow_with_many_reasons_counts_the_reasons_it_omits() {
         let edge = Edge { from: BTreeSet::from([0]), to: Some(1), effect: None, event: None };
         let reasons = BTreeSet::from(["A", "B", "C", "D", "E", "F", "G", "H"]);
         assert!(label(&edge, &reasons).ends_with("E<br/>F<br/>and 2 more"));
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn every_row_is_listed_under_its_section() {
         let chart = document(&Table::parse(SAMPLE).unwrap(), PATH);
-        assert!(chart.contains("\n## Teardown: the node leaves first\n"));
+        assert!(chart.contains("\n## Teardown: the node is removed first\n"));
         assert!(chart.contains("- given `intent=requested` `phase=!Deleted`"));
         let rows = chart.lines().filter(|line| line.starts_with("| `")).count();
         assert_eq!(rows, 6);

@@ -1,6 +1,6 @@
 //! Repository chores, one file per verb.
 //!
-//! It stands alone so that a broken product can still be examined: it reads files and runs cargo.
+//! It is independent so that a broken product can still be examined: it reads files and runs cargo.
 //!
 //! **Invariants**
 //! - None of our crates is imported.

@@ -14,7 +14,7 @@ pub(crate) struct Repo {
     root: PathBuf,
 }
 
-/// A member of the workspace, as cargo tells it.
+/// A member of the workspace, as cargo reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Member {
     /// The package's name.

@@ -50,7 +50,7 @@ struct Tag<'a> {
     file: &'a str,
     line: usize,
     ids: Vec<&'a str>,
-    /// The name for the list, or nothing if the tag stands above nothing that tests.
+    /// The name for the list, or nothing if no test follows the tag.
     name: Option<String>,
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn problems(tree: &Tree) -> Vec<Problem> {
     let ids: BTreeSet<&str> = rows.iter().flatten().map(|row| row.id).collect();
     for tag in &tags {
         if tag.name.is_none() {
-            problems.push(problem(tag.file, tag.line, "the tag stands above no test"));
+            problems.push(problem(tag.file, tag.line, "no test follows the tag"));
         }
         for id in tag.ids.iter().filter(|id| !ids.contains(*id)) {
             problems.push(problem(tag.file, tag.line, format!("no requirement {id:?}")));
@@ -272,7 +272,7 @@ fn tagged_lines<'a>(
     })
 }
 
-/// What stands behind a tag: a test function, a word of the simulation, or a check of `tidy`.
+/// What a tag belongs to: a test function, a word of the simulation, or a check of `tidy`.
 fn tagged(file: &str, text: &str, code: &str, from: usize) -> Option<String> {
     let to = code[from..].find(['{', ';']).map_or(code.len(), |length| from + length);
     if let Some(test) = function_of_test(&code[from..to]) {
@@ -376,7 +376,7 @@ mod tests {
         let unknown = SOURCE.replace("K-3", "K-3, K-9");
         assert_eq!(whats(ROWS, &unknown), ["no requirement \"K-9\""]);
         let helper = SOURCE.replacen("fn helper", "// TAG K-1\nfn helper", 1);
-        assert_eq!(whats(ROWS, &helper), ["the tag stands above no test"]);
+        assert_eq!(whats(ROWS, &helper), ["no test follows the tag"]);
         let at = problems(&tree(ROWS, &helper)).remove(0);
         assert_eq!((at.file.as_str(), at.line), ("crates/kernel/src/schedule.rs", 2));
     }

@@ -1,4 +1,4 @@
-//! Just enough of Rust's lexis to tell code from comments and texts.
+//! Just enough of Rust's lexis to distinguish code from comments and texts.
 //!
 //! **Invariants**
 //! - What comes out has the length and the lines of what went in, so offsets fit both.
@@ -12,7 +12,7 @@ pub(crate) fn code_only(source: &str) -> String {
     String::from_utf8_lossy(&scan.out).into_owned()
 }
 
-/// The line an offset stands in, counted from one.
+/// The line of an offset, counted from one.
 pub(crate) fn line_at(source: &str, offset: usize) -> usize {
     source.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
 }

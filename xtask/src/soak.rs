@@ -48,7 +48,7 @@ const FLEET_SIZES: [(&str, &str); 3] = [
     ("USHER_SOAK_PROVIDER_KILLS", "100"),
 ];
 
-/// The test of the API server that grows with its figure, and the figure.
+/// The test of the API server that grows with its setting, and the setting.
 const API_SERVER_TESTS: [&str; 1] = ["every_acknowledged_write_survives_a_kill"];
 const API_SERVER_SIZES: [(&str, &str); 1] = [("USHER_SOAK_ROUNDS", "50")];
 
@@ -81,8 +81,8 @@ fn soak_store(repo: &Repo) -> Outcome {
     soak_tests(repo, &["--workspace", "--test", "store"], &STORE_TESTS, &STORE_SIZES)
 }
 
-/// Servers that are killed at every failpoint and at any moment while nodes come and go, three
-/// servers of which one is always killed, and many nodes at rest.
+/// Servers that are killed at every failpoint and at any moment while nodes are provisioned and
+/// torn down, three servers of which one is always killed, and many idle nodes.
 fn soak_walk(repo: &Repo) -> Outcome {
     let words = ["--release", "--package", "usher", "--test", "walk"];
     soak_tests(repo, &words, &WALK_TESTS, &WALK_SIZES)

@@ -204,7 +204,7 @@ fn words(text: &str) -> Vec<String> {
 
 #[cfg(test)]
 pub(crate) const SAMPLE: &str = "\
-# A life in four phases.
+# A record in four phases.
 table sample
 fact phase: Pending Ready Leaving Deleted
 fact intent: none requested
@@ -216,12 +216,12 @@ row node=Absent,Lost -> effect=Apply phase=Pending wake=poll reason=Applied
 row node=Live -> phase=Ready event=Provisioned wake=change reason=AsDeclared
 row node=Unknown -> phase=same wake=poll reason=Unreachable
 
-section Teardown: the node leaves first
+section Teardown: the node is removed first
 given intent=requested phase=!Deleted
 given intent=none phase=Leaving
 row node=Live,Lost -> effect=Deregister phase=Leaving wake=poll reason=Draining
 row node=Absent -> phase=Deleted event=Deleted wake=never reason=Gone
-row node=Unknown -> effect=Look phase=same wake=poll reason=Unreachable
+row node=Unknown -> effect=Reread phase=same wake=poll reason=Unreachable
 ";
 
 #[cfg(test)]
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(table.name, "sample");
         assert_eq!(table.values("node").unwrap().len(), 4);
         let [converge, teardown] = table.sections.as_slice() else { panic!("two sections") };
-        assert_eq!(teardown.title, "Teardown: the node leaves first");
+        assert_eq!(teardown.title, "Teardown: the node is removed first");
         assert_eq!((converge.given.len(), teardown.given.len()), (1, 2));
         let row = &teardown.rows[0];
         assert!(row.when[0].admits("Live") && !row.when[0].admits("Absent"));

@@ -20,7 +20,7 @@ const CODE: [(&str, &str); 2] = [
     ("bigfleet.v1alpha1.rs", "crates/wire/src/fleet/generated.rs"),
     ("usher.provider.v1alpha1.rs", "crates/wire/src/fleet/salvage.rs"),
 ];
-/// What a server says when it is asked what it speaks.
+/// The descriptor set, for gRPC reflection.
 const DESCRIPTOR: &str = "crates/wire/src/fleet/descriptor.bin";
 const MADE_DESCRIPTOR: &str = "descriptor.bin";
 
@@ -93,14 +93,14 @@ fn header(proto: &[u8], body: &[u8], descriptor: &[u8]) -> String {
     )
 }
 
-/// FNV-1a: it tells a change from none, which is all that is asked of it.
+/// FNV-1a: it only has to detect a change.
 fn sum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
         (sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }
 
-/// The code as the formatter would have it, so that it may stand among the others.
+/// The code as the formatter would have it, so that the format check passes.
 fn format(path: &Path) -> Result<String, Failure> {
     let failed = |why: String| Failure::message(format!("cannot format the code: {why}"));
     let status = Command::new("rustfmt").args(["--edition", "2024"]).arg(path).status();

@@ -1,6 +1,6 @@
 //! Makes the Rust code of the gRPC messages; `cargo xtask generate` runs it when they changed.
 //!
-//! It stands apart so that the chores stay quick to build.
+//! It is a separate program so that the chores stay quick to build.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use std::{env, fs};
 const PROTO: &str = "bigfleet/v1alpha1/provider.proto";
 /// What they may say beside.
 const BESIDE: &str = "usher/provider/v1alpha1/salvage.proto";
-/// Where the code of the first stands, as the code of the second names it.
+/// The protobuf package, and the module of its code as the code of the second package names it.
 const CODE: (&str, &str) = (".bigfleet.v1alpha1", "crate::fleet::generated");
-/// It brings secrets, so what prints it is written by hand.
+/// It carries secrets, so its `Debug` is hand-written.
 const SECRET: &str = ".bigfleet.v1alpha1.ConfigureRequest";
 
 fn main() -> ExitCode {
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes the code of both packages, and `descriptor.bin` for servers asked what they speak.
+/// Writes the code of both packages, and `descriptor.bin` for gRPC reflection.
 fn make(protos: &Path, out: &Path) -> Result<(), Box<dyn Error>> {
     fs::create_dir_all(out)?;
     let mut bare = protox::Compiler::new([protos])?;

@@ -1,4 +1,4 @@
-//! What every world has: a clock, a seed's stream, faults, requests on their way, and a report.
+//! What every world has: a clock, a seed's stream, faults, requests in flight, and a report.
 
 use crate::clock::Tick;
 use crate::coverage::Coverage;
@@ -20,15 +20,15 @@ pub struct Wrong {
 pub struct Course {
     /// How many drivers there are.
     pub drivers: usize,
-    /// The faults this life may meet.
+    /// The faults this run may meet.
     pub mix: Mix,
-    /// The strike this life insists on, so that every verb meets every strike.
+    /// The injected fault this run insists on, so that every verb meets every injected fault.
     pub target: (usize, InjectedFault),
     /// When faults end.
     pub faults_end: Tick,
 }
 
-/// What every world has. `Q` is a request on its way.
+/// What every world has. `Q` is a request in flight.
 #[derive(Debug)]
 pub struct Base<Q> {
     /// The moment.
@@ -41,13 +41,13 @@ pub struct Base<Q> {
     pub course: Course,
     /// Requests that will arrive a second time.
     pub echoes: Vec<(Tick, Q)>,
-    /// Whether the strike that this life insists on has happened.
+    /// Whether the injected fault that this run insists on has happened.
     pub struck: bool,
-    /// What this life met.
+    /// What this run met.
     pub coverage: Coverage,
     /// The first thing that went wrong.
     pub wrong: Option<Wrong>,
-    /// The trace so far, if it is wanted.
+    /// The trace so far, if one is recorded.
     pub story: Option<Vec<String>>,
 }
 
@@ -67,7 +67,7 @@ impl<Q> Base<Q> {
         }
     }
 
-    /// Whether this life insists on this strike, here and now, once.
+    /// Whether this run insists on this injected fault, here and now, once.
     pub fn wants(&mut self, pair: Option<usize>, injected: InjectedFault) -> bool {
         let wanted = !self.struck && pair.map(|it| (it, injected)) == Some(self.course.target);
         self.struck |= wanted;

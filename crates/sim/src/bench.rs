@@ -1,4 +1,4 @@
-//! How fast rules and lives are, on this machine.
+//! How fast rules and whole runs are, on this machine.
 
 use std::fmt::Write as _;
 use std::time::Duration;

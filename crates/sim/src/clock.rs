@@ -1,4 +1,4 @@
-//! Simulated time and the figures of the simulated queue.
+//! Simulated time and the settings of the simulated queue.
 
 use std::time::Duration;
 
@@ -18,17 +18,17 @@ pub const STEP_DEADLINE: Tick = 25;
 pub const INTERVAL: Tick = 25;
 /// When the last fault may happen.
 pub const FAULTS_END: Tick = 420;
-/// When an undisturbed life must have ended as wished.
+/// When a run without faults must have ended as wished.
 pub const GIVE_UP: Tick = 6_000;
 
-/// The figures of the simulated queue.
+/// The settings of the simulated queue.
 pub const PACE: Pace = Pace {
     lease: Duration::from_millis(LEASE.unsigned_abs()),
     base: Duration::from_millis(2),
     max: Duration::from_millis(30),
 };
 
-/// Simulated time as the database tells it.
+/// Simulated time as the database reports it.
 pub fn timestamp(tick: Tick) -> Timestamp {
     Timestamp::from_millis(tick + 1_000)
 }

@@ -1,4 +1,4 @@
-//! What the lives of a run met: a run that met too little proves too little.
+//! What the seeds of a run met: a run that met too little proves too little.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -17,9 +17,9 @@ pub struct Names {
     pub faults: Vec<String>,
     /// Which of them are not expected, and not counted.
     pub left_out: BTreeSet<String>,
-    /// One strike of each verb is expected in so many lives.
+    /// One injected fault of each verb is expected in so many seeds.
     pub runs_per_injected_fault: u64,
-    /// One life with each fault is expected in so many.
+    /// One seed with each fault is expected in so many.
     pub runs_per_fault: u64,
 }
 
@@ -36,7 +36,7 @@ impl Names {
         }
     }
 
-    /// No world yet. Each of several worlds that share a life comes to less than it does alone.
+    /// No world yet. Each of several worlds that share a seed comes to less than it does alone.
     pub const fn of_several() -> Self {
         Self {
             pairs: vec![],
@@ -47,7 +47,7 @@ impl Names {
         }
     }
 
-    /// The names of another world beside these, each told from the others by its world.
+    /// The names of another world beside these, each prefixed with its world.
     pub fn beside<R: SimWorld>(&mut self, left_out: &[&str]) {
         let Self { pairs, faults, .. } = Self::of::<R>();
         let named = |word: String| format!("{}: {word}", R::NAME);
@@ -57,7 +57,7 @@ impl Names {
     }
 }
 
-/// Counts over lives.
+/// Counts over seeds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
     injects: Vec<[u64; INJECTED_FAULTS]>,
@@ -72,29 +72,29 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// Notes that a strike hit a verb, by its place in the table.
+    /// Notes that an injected fault hit a verb, by its place in the table.
     pub fn injected(&mut self, pair: usize, injected: InjectedFault) {
         *at(&mut self.injects, pair).get_mut(injected as usize).unwrap_or(&mut 0) += 1;
     }
 
-    /// Notes that a fault happened in this life.
+    /// Notes that a fault happened in this run.
     pub fn fault(&mut self, fault: impl Fault) {
         *at(&mut self.faults, fault.place()) = true;
     }
 
-    /// Adds the counts of one life.
-    pub fn add(&mut self, work_item: &Self) {
-        for (pair, theirs) in work_item.injects.iter().enumerate() {
+    /// Adds the counts of one seed.
+    pub fn add(&mut self, counts: &Self) {
+        for (pair, theirs) in counts.injects.iter().enumerate() {
             for (mine, theirs) in at(&mut self.injects, pair).iter_mut().zip(theirs) {
                 *mine += theirs;
             }
         }
-        for (place, met) in work_item.faults.iter().enumerate() {
+        for (place, met) in counts.faults.iter().enumerate() {
             *at(&mut self.runs_with, place) += u64::from(*met);
         }
-        self.unknown_pairs += work_item.unknown_pairs;
-        self.steps += work_item.steps;
-        self.verbs += work_item.verbs;
+        self.unknown_pairs += counts.unknown_pairs;
+        self.steps += counts.steps;
+        self.verbs += counts.verbs;
     }
 
     /// Adds the sums of another run.
@@ -105,20 +105,20 @@ impl Coverage {
         }
     }
 
-    /// Puts the counts of one life of another world beside these, whose names come first.
-    pub fn beside(&mut self, names: &Names, work_item: &Self) {
+    /// Puts the counts of one seed of another world beside these, whose names come first.
+    pub fn beside(&mut self, names: &Names, counts: &Self) {
         at(&mut self.injects, names.pairs.len());
         self.injects.truncate(names.pairs.len());
-        self.injects.extend(&work_item.injects);
+        self.injects.extend(&counts.injects);
         at(&mut self.faults, names.faults.len());
         self.faults.truncate(names.faults.len());
-        self.faults.extend(&work_item.faults);
-        self.unknown_pairs += work_item.unknown_pairs;
-        self.steps += work_item.steps;
-        self.verbs += work_item.verbs;
+        self.faults.extend(&counts.faults);
+        self.unknown_pairs += counts.unknown_pairs;
+        self.steps += counts.steps;
+        self.verbs += counts.verbs;
     }
 
-    /// What was met too rarely for a run of so many lives.
+    /// What was met too rarely for a run of so many seeds.
     pub fn gaps(&self, names: &Names, runs: u64) -> Vec<String> {
         let mut gaps = Vec::new();
         let mut judge = |name: &String, what: String, count: u64, one_in: u64| {
@@ -138,7 +138,7 @@ impl Coverage {
         }
         for (place, fault) in names.faults.iter().enumerate() {
             let count = self.runs_with(place);
-            judge(fault, format!("{fault}: {count} lives"), count, names.runs_per_fault);
+            judge(fault, format!("{fault}: {count} seeds"), count, names.runs_per_fault);
         }
         if self.unknown_pairs > 0 {
             gaps.push(format!("{} verbs outside the table", self.unknown_pairs));
@@ -155,19 +155,19 @@ impl Coverage {
             let _ = write!(text, "{:>14}", injected.as_str());
         }
         text.push('\n');
-        let told = |name: &&String| !names.left_out.contains(*name);
-        for (place, pair) in names.pairs.iter().enumerate().filter(|it| told(&it.1)) {
+        let listed = |name: &&String| !names.left_out.contains(*name);
+        for (place, pair) in names.pairs.iter().enumerate().filter(|it| listed(&it.1)) {
             let _ = write!(text, "{pair:<46}");
             for count in self.injected_of(place) {
                 let _ = write!(text, "{count:>14}");
             }
             text.push('\n');
         }
-        for (place, fault) in names.faults.iter().enumerate().filter(|it| told(&it.1)) {
+        for (place, fault) in names.faults.iter().enumerate().filter(|it| listed(&it.1)) {
             let count = self.runs_with(place);
             let share = count * 1_000 / runs.max(1);
             let (whole, tenth) = (share / 10, share % 10);
-            let _ = writeln!(text, "{fault:<48}{count:>10} lives {whole:>3}.{tenth} %");
+            let _ = writeln!(text, "{fault:<48}{count:>10} seeds {whole:>3}.{tenth} %");
         }
         text
     }

@@ -109,7 +109,7 @@ fn begin<R: SimWorld>(world: &RefCell<R>, work_item: R::Item, claim: Claim) -> W
     Work { driver, step, started: state.base().tick, overslept: false }
 }
 
-/// Takes the lease of some life that is due.
+/// Takes the lease of some due work item.
 fn claim<R: SimWorld>(world: &RefCell<R>) -> Option<(R::Item, Claim)> {
     let mut state = world.borrow_mut();
     if let Some(claimed) = state.claim_behind() {
@@ -203,7 +203,7 @@ fn fate<R: SimWorld>(work: &mut Work<'_, R>, tick: Tick) -> Fate {
     fate
 }
 
-/// The strike that this life insists on, if this is its moment.
+/// The injected fault that this run insists on, if this is its moment.
 fn targeted<R: SimWorld>(driver: &DriverStep<'_, R>, state: &mut R) -> Option<Fate> {
     let pair = driver.pair.get();
     let base = state.base_mut();

@@ -1,4 +1,4 @@
-//! A driver's seat: an await wherever a real driver has one, and everything that can go wrong
+//! A driver: an await wherever a real driver has one, and everything that can go wrong
 //! between a verb or a commit and its answer.
 
 use std::cell::{Cell, RefCell};
@@ -17,7 +17,7 @@ use crate::sim_world::{EveryWorld, QueueBend, SimWorld};
 pub enum Point {
     /// Before the record is read.
     Load,
-    /// Before the world is looked at.
+    /// Before the world is observed.
     Snapshot,
     /// Before a verb is sent.
     BeforeVerb,
@@ -82,8 +82,8 @@ impl<R: SimWorld> DriverStep<'_, R> {
         self.pair.set(place.flatten());
     }
 
-    /// Sends a verb: it may be refused, arrive twice, or lose its answer. `request` hears whether
-    /// its sender is within its lease.
+    /// Sends a verb: it may be refused, arrive twice, or lose its answer. `request` is called with
+    /// whether its sender is within its lease.
     pub async fn send(&self, request: impl FnOnce(bool) -> R::Request) -> Result<(), Trouble> {
         self.pause(Point::BeforeVerb).await;
         let (done, comes_again) = self.arrive(request);
@@ -115,7 +115,7 @@ impl<R: SimWorld> DriverStep<'_, R> {
         self.committed(written).await
     }
 
-    /// Whether its life was claimed again since.
+    /// Whether its work item was claimed again since.
     pub fn is_overtaken(&self) -> bool {
         let mut state = self.state.borrow_mut();
         let bend = state.breakage().and_then(R::bends_queue);

@@ -4,7 +4,7 @@ use crate::rng::Rng;
 use crate::words::{Words, words};
 
 words! {
-    /// What can befall a driver in any world.
+    /// What can happen to a driver in any world.
     DriverFault {
         /// A driver dies at an await.
         Crash = "crash at an await",
@@ -37,7 +37,7 @@ impl Fault for DriverFault {
 macro_rules! faults {
     ($($(#[$doc:meta])* $member:ident = $word:literal,)+) => {
         $crate::words::words! {
-            /// What can go wrong in this world, beside what befalls a driver.
+            /// What can go wrong in this world, beside the faults of a driver.
             Fault { $($(#[$doc])* $member = $word,)+ }
         }
 
@@ -58,7 +58,7 @@ pub fn names<F: Fault>() -> Vec<&'static str> {
     drivers.chain(F::ALL.iter().map(|it| it.as_str())).collect()
 }
 
-/// The faults that one life may meet: each life draws its own mix.
+/// The faults that one run may meet: each run draws its own mix.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Mix(u128);
 

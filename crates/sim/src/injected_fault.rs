@@ -1,9 +1,9 @@
-//! What can strike a verb; every verb of every table must meet each of them.
+//! The faults injected into a verb; every verb of every table must meet each of them.
 
 use crate::words::{Words as _, words};
 
 words! {
-    /// What can strike a verb.
+    /// A fault injected into a verb.
     InjectedFault {
         /// The worker dies before the verb.
         CrashBefore = "crash before",
@@ -16,10 +16,9 @@ words! {
     }
 }
 
-/// How many strikes there are.
 pub const INJECTED_FAULTS: usize = 4;
 
-/// The verb, by its place in the world's table, and the strike that the life of a seed insists on.
+/// The verb, by its place in the world's table, and the injected fault that a seed insists on.
 pub fn target(seed: u64, pairs: usize) -> (usize, InjectedFault) {
     let cells = u64::try_from(pairs * INJECTED_FAULTS).unwrap_or(1).max(1);
     let cell = usize::try_from(seed % cells).unwrap_or(0);

@@ -1,18 +1,18 @@
-//! A seeded world in which every law is tried at once.
+//! A seeded, simulated world in which every rule is tried at once.
 //!
-//! One seed decides one life: what people wish for, an outside that is never kinder than the real
+//! One seed decides one run: what people wish for, an outside that is never kinder than the real
 //! one, several drivers that die and oversleep, and a mix of faults. First safety: while
-//! everything breaks, nothing wrong may happen. Then liveness: once it is not disturbed any more,
-//! the life must end as wished.
+//! everything breaks, nothing wrong may happen. Then liveness: once no fault is injected any more,
+//! the run must end as wished.
 //!
-//! The harness is here: [`sim_world`] (what a world must say), [`base`] (what every world has),
-//! [`driver_step`] and [`driver`] (drivers and what befalls them), [`scenario`] (one seed),
+//! The harness is here: [`sim_world`] (what a world must provide), [`base`] (what every world has),
+//! [`driver_step`] and [`driver`] (drivers and their faults), [`scenario`] (one seed),
 //! [`run`] (many). Each world is a folder: [`broker`], [`usage`], [`direct`], [`fleet`];
-//! [`combined`] joins them. What every adapter must pass stands in [`contract`].
+//! [`combined`] joins them. What every adapter must pass is in [`contract`].
 //!
 //! **Invariants**
 //! - The drivers run the product's own `kernel::step` and `domain` rules, never a copy.
-//! - Nothing reads a clock or a random device: the same seed is the same life.
+//! - Nothing reads a clock or a random device: the same seed gives the same run.
 //! - Breakages are wrappers here; the product has no switch for them.
 
 pub mod base;

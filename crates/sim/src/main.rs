@@ -1,4 +1,4 @@
-//! Runs simulated lives and tells what they met.
+//! Runs simulated worlds and prints what they met.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use usher_sim::bench::BENCHES;
 use usher_sim::run::{self, Range, WORLDS, World};
 
-/// Live simulated lives and see whether anything goes wrong
+/// Run simulated worlds and report what goes wrong
 #[derive(Parser)]
 #[command(name = "usher-sim", version)]
 struct Cli {
@@ -19,7 +19,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Measure the rules, the loop and whole lives
+    /// Measure the rules, the loop and whole runs
     Bench {
         /// Measure this
         #[arg(default_value = "kernel", value_parser = BENCHES.map(|it| it.0))]
@@ -32,16 +32,16 @@ struct Options {
     /// Live in this world, else in every one
     #[arg(long, value_parser = WORLDS.map(|it| it.name))]
     world: Option<String>,
-    /// Live this many lives
+    /// Run this many seeds
     #[arg(long, value_name = "N", default_value_t = 5_000)]
     seeds: u64,
     /// Begin with this seed
     #[arg(long, value_name = "N", default_value_t = 0)]
     from: u64,
-    /// Live the one life of this seed
+    /// Run this one seed
     #[arg(long, value_name = "N", requires = "world")]
     seed: Option<u64>,
-    /// Tell the life as a story
+    /// Print every step of the seed
     #[arg(long, requires = "seed")]
     trace: bool,
     /// Break the rules on purpose, one by one, and name what notices
@@ -85,7 +85,7 @@ fn lived_in(world: World, runs: &Options, out: &mut impl io::Write) -> io::Resul
     let progress = |lived: u64| {
         if seeds > &step && lived.is_multiple_of(step) && lived < *seeds {
             // Progress is a courtesy; a closed stderr must not end the run.
-            let _ = writeln!(io::stderr(), "{}: {lived} of {seeds} lives", world.name);
+            let _ = writeln!(io::stderr(), "{}: {lived} of {seeds} seeds", world.name);
         }
     };
     run::many(Range { world, from: *from, runs: *seeds }, &progress, out)

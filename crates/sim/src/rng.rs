@@ -1,4 +1,4 @@
-//! One seed, one stream: everything a life meets is drawn from here.
+//! One seed, one stream: everything a run meets is drawn from here.
 
 /// A small, fast, seedable generator (`SplitMix64`); not for secrets.
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! Runs of many lives: progress, coverage, and the command that replays what went wrong.
+//! Runs of many seeds: progress, coverage, and the command that replays what went wrong.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -13,23 +13,23 @@ use crate::scenario::{Verdict, run_seed};
 use crate::sim_world::SimWorld;
 use crate::words::Words as _;
 
-/// Below this many lives coverage is told but does not fail a run.
+/// Below this many seeds coverage is printed but does not fail a run.
 pub const COVERAGE_COUNTS_FROM: u64 = 5_000;
-/// How many lives a breakage may survive before it counts as survived.
+/// How many seeds a breakage may survive before it counts as survived.
 pub const BREAKAGE_LIVES: u64 = 20_000;
-/// How many wrong lives are told one by one.
+/// How many failed seeds are printed one by one.
 const TOLD_MAX: usize = 20;
-/// How many lives a thread takes at a time.
+/// How many seeds a thread takes at a time.
 pub const SHARE: u64 = 250;
 
-/// What many lives met.
+/// What many seeds met.
 #[derive(Default)]
 struct Sum {
     coverage: Coverage,
     wrong: Vec<(u64, Wrong)>,
 }
 
-/// A world to live in: its name, and how a life of it is lived.
+/// A simulated world: its name, and how a seed of it is run.
 #[derive(Clone, Copy, Debug)]
 pub struct World {
     /// Its name.
@@ -40,7 +40,7 @@ pub struct World {
 }
 
 impl World {
-    /// The world of a realm.
+    /// The entry of a [`SimWorld`].
     pub const fn of<R: SimWorld>() -> Self {
         Self {
             name: R::NAME,
@@ -81,10 +81,10 @@ pub const WORLDS: [World; 5] = [
     World::combined(),
 ];
 
-/// Which lives to live.
+/// Which seeds to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Range {
-    /// The world they are lived in.
+    /// The world they run in.
     pub world: World,
     /// The first seed.
     pub from: u64,
@@ -92,8 +92,8 @@ pub struct Range {
     pub runs: u64,
 }
 
-/// Lives many lives; `false` if one went wrong or too little was met. `progress` hears now and
-/// then how many were lived.
+/// Runs many seeds; `false` if one went wrong or too little was met. `progress` is called now and
+/// then with how many have run.
 pub fn many(
     range: Range,
     progress: &(impl Fn(u64) + Sync),
@@ -112,19 +112,19 @@ pub fn many(
     let gaps = sum.coverage.gaps(&names, runs);
     let counts = runs >= COVERAGE_COUNTS_FROM;
     if gaps.is_empty() {
-        writeln!(out, "coverage: every pair met every strike, every fault occurred")?;
+        writeln!(out, "coverage: every pair met every injected fault, every fault occurred")?;
     } else {
-        let weight = if counts { "" } else { " (too few lives to count)" };
+        let weight = if counts { "" } else { " (too few seeds to count)" };
         writeln!(out, "coverage: met too rarely{weight}:")?;
         for gap in &gaps {
             writeln!(out, "  {gap}")?;
         }
     }
-    writeln!(out, "{}: {runs} lives, {} wrong", world.name, sum.wrong.len())?;
+    writeln!(out, "{}: {runs} seeds, {} wrong", world.name, sum.wrong.len())?;
     Ok(sum.wrong.is_empty() && (gaps.is_empty() || !counts))
 }
 
-/// Lives one life; tells its story if asked.
+/// Runs one seed; prints its trace if requested.
 pub fn one(world: World, seed: u64, trace: bool, out: &mut impl io::Write) -> io::Result<bool> {
     let verdict = (world.run_seed)(seed, None, trace);
     for line in &verdict.story {
@@ -147,7 +147,7 @@ pub fn breakages(world: World, out: &mut impl io::Write) -> io::Result<bool> {
             writeln!(out, "{name:<32} caught by {checker:<24} seed {seed}: {what}")?;
         } else {
             survived += 1;
-            writeln!(out, "{name:<32} SURVIVED {BREAKAGE_LIVES} lives")?;
+            writeln!(out, "{name:<32} SURVIVED {BREAKAGE_LIVES} seeds")?;
         }
     }
     let caught = names.len() - survived;
@@ -155,7 +155,7 @@ pub fn breakages(world: World, out: &mut impl io::Write) -> io::Result<bool> {
     Ok(survived == 0)
 }
 
-/// The first life in which a checker notices the breakage.
+/// The first seed in which a checker notices the breakage.
 pub fn catch<R: SimWorld>(breakage: R::Breakage) -> Option<(u64, Wrong)> {
     first_caught(World::of::<R>(), breakage.index())
 }

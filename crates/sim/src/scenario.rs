@@ -1,4 +1,4 @@
-//! One seed, one life: first safety under every fault, then liveness in calm weather.
+//! One seed, one run: first safety under every fault, then liveness without faults.
 
 use std::cell::RefCell;
 
@@ -8,22 +8,22 @@ use crate::coverage::Coverage;
 use crate::driver::Driver;
 use crate::sim_world::{EveryWorld, SimWorld};
 
-/// How a life went.
+/// How a run went.
 pub struct Verdict {
     /// What went wrong, if anything.
     pub wrong: Option<Wrong>,
     /// What it met.
     pub coverage: Coverage,
-    /// Its trace, if it was wanted.
+    /// Its trace, if one was recorded.
     pub story: Vec<String>,
 }
 
-/// Lives the life of a seed.
+/// Runs a seed.
 pub fn run_seed<R: SimWorld>(seed: u64, breakage: Option<R::Breakage>, listen: bool) -> Verdict {
     run_world(R::new(seed, breakage, listen))
 }
 
-/// Lives the life of a world.
+/// Runs a world to its end.
 pub fn run_world<R: SimWorld>(world: R) -> Verdict {
     let world = RefCell::new(world);
     let mut stage = Scenario::new(&world);
@@ -70,7 +70,7 @@ impl<'a, R: SimWorld> Scenario<'a, R> {
             state.base_mut().tick = tick;
             if tick == state.base().course.faults_end {
                 state.heal();
-                state.say(|_| "the storm is over".to_owned());
+                state.say(|_| "the fault phase is over".to_owned());
             }
             state.evolve();
         }
@@ -81,24 +81,24 @@ impl<'a, R: SimWorld> Scenario<'a, R> {
         self.calm_since = calm.then(|| self.calm_since.unwrap_or(tick));
     }
 
-    /// Whether nothing is on its way any more, now.
+    /// Whether nothing is in progress any more, now.
     fn is_calm(&self) -> bool {
         let state = self.state.borrow();
         let healed = self.tick > state.base().course.faults_end;
         healed && !self.drivers.iter().any(Driver::is_asleep) && state.restless().is_empty()
     }
 
-    /// Whether nothing has been on its way for longer than any request could be.
+    /// Whether nothing has been in progress for longer than any request could be.
     pub fn is_at_rest(&self) -> bool {
         self.calm_since.is_some_and(|since| self.tick - since > 2 * LEASE)
     }
 
-    /// Whether there is nothing more to see: rest, or something that went wrong.
+    /// Whether there is nothing more to see: the world is idle, or something went wrong.
     pub fn is_over(&self) -> bool {
         self.is_at_rest() || self.state.borrow().base().wrong.is_some()
     }
 
-    /// The last look at a world that had its time.
+    /// The last check of a world that had its time.
     pub fn close(&self) {
         let mut state = self.state.borrow_mut();
         if state.base().wrong.is_some() {

@@ -17,7 +17,7 @@ words! {
         /// No lease is given while another one runs.
         // Requirement: K-1
         OneVoice = "one-voice",
-        /// An undisturbed life ends as wished.
+        /// A run without further faults ends as wished.
         // Requirement: K-11, O-4, B-17, T-5, T-12, T-26, T-32, P-10, E-10, E-18, S-3, G-10, G-17
         // Requirement: G-25, F-2, F-13, F-14, F-32, F-46
         EndsAsWished = "ends-as-wished",
@@ -38,15 +38,15 @@ pub enum QueueBend {
     CommitOvertaken,
 }
 
-/// One simulated world: its lives, its outside, its faults, its checkers.
+/// One simulated world: its records, its outside, its faults, its checkers.
 pub trait SimWorld: Sized + 'static {
-    /// Which life an entry of the queue belongs to.
+    /// Which record an entry of the queue belongs to.
     type Item: Copy + Debug;
-    /// A verb on its way.
+    /// A verb in flight.
     type Request: Clone;
     /// What a driver notes beside the harness's own notes, from its claim on.
     type Notes;
-    /// What can go wrong, beside what befalls a driver.
+    /// What can go wrong, beside the faults of a driver.
     type Fault: Fault;
     /// The rules that can be broken on purpose.
     type Breakage: Words;
@@ -72,13 +72,14 @@ pub trait SimWorld: Sized + 'static {
     /// What a breakage does to the queue.
     fn bends_queue(breakage: Self::Breakage) -> Option<QueueBend>;
 
-    /// Every life in the queue.
+    /// Every work item in the queue.
     fn items(&self) -> Vec<Self::Item>;
 
-    /// The entry of a life.
+    /// The entry of a work item.
     fn entry(&mut self, work_item: Self::Item) -> Option<&mut Entry>;
 
-    /// Takes the lease of some due life from the store behind this world; `None` if there is none.
+    /// Takes the lease of some due work item from the store behind this world; `None` if there is
+    /// none.
     fn claim_behind(&mut self) -> Option<Option<(Self::Item, Claim)>> {
         None
     }
@@ -91,7 +92,7 @@ pub trait SimWorld: Sized + 'static {
     /// What a driver notes at its claim.
     fn notes(&self) -> Self::Notes;
 
-    /// One step of the life that was claimed, by the product's own loop and rules.
+    /// One step of the claimed work item, by the product's own loop and rules.
     fn step(driver: &DriverStep<'_, Self>) -> impl Future<Output = Result<Wake, Stopped>>;
 
     /// Does what a request asks for, as the real outside would.
@@ -105,13 +106,13 @@ pub trait SimWorld: Sized + 'static {
     /// One tick of everything but the drivers.
     fn evolve(&mut self);
 
-    /// The storm is over: nothing is broken any more, and people do their part.
+    /// The fault phase is over: nothing is broken any more, and people do their part.
     fn heal(&mut self);
 
-    /// What is still on its way.
+    /// What is still in progress.
     fn restless(&self) -> Vec<&'static str>;
 
-    /// What must hold when all is quiet.
+    /// What must hold once the world is idle.
     fn check_quiet(&mut self);
 
     /// Whether this rule is broken.
@@ -136,7 +137,7 @@ pub trait SimWorld: Sized + 'static {
         may && self.base_mut().rng.per_mille(per_mille)
     }
 
-    /// Whether a fault of this kind strikes now, with this chance in thousandths.
+    /// Whether a fault of this kind happens now, with this chance in thousandths.
     fn injects(&mut self, fault: impl Fault, per_mille: u64) -> bool {
         let happens = self.happens(fault, per_mille);
         if happens {

@@ -19,19 +19,19 @@ const TABLE: &str = include_str!("../../domain/tables/broker.table");
 
 // Requirement: S-1
 #[test]
-fn the_same_seed_is_the_same_life() {
+fn the_same_seed_gives_the_same_trace() {
     world::same_seed_same_life::<State>();
 }
 
 // Requirement: S-7, S-8
 #[test]
-fn lives_end_as_wished() {
+fn seeds_end_as_wished() {
     world::end_as_wished::<State>(0..1_000);
 }
 
 // Requirement: S-8
 #[test]
-fn lives_that_once_went_wrong_end_as_wished() {
+fn seeds_that_once_failed_end_as_wished() {
     world::end_as_wished::<State>(world::listed(SEEDS));
 }
 
@@ -72,7 +72,7 @@ fn every_checker_notices_what_breaks_its_rule() {
 }
 
 #[test]
-fn a_crossing_that_is_not_told_is_noticed_at_once() {
+fn a_missing_event_is_noticed_at_once() {
     for breakage in [Breakage::TellNothing, Breakage::TellNotReady, Breakage::NumberEarly] {
         let noticed = run::catch::<State>(breakage).map(|(_, wrong)| wrong.checker);
         assert_eq!(noticed, Some(Checker::OneEventPerCrossing.as_str()), "{}", breakage.as_str());
@@ -81,8 +81,8 @@ fn a_crossing_that_is_not_told_is_noticed_at_once() {
 
 // Requirement: S-11
 #[test]
-fn names_are_told_apart() {
-    world::names_are_told_apart::<State, Checker>();
+fn names_are_distinct() {
+    world::names_are_distinct::<State, Checker>();
 }
 
 // Requirement: S-4
@@ -98,8 +98,8 @@ fn what_was_met_too_rarely_is_a_gap() {
     let faults = names.faults.len();
     let all_but_one = cells - 1 + faults - 1;
     assert_eq!(sum.gaps(&names, 100).len(), all_but_one);
-    assert_eq!(sum.gaps(&names, 1_000).len(), all_but_one + 1, "one life in a thousand is too few");
-    assert_eq!(sum.gaps(&names, 1_001).len(), cells + faults, "one strike in 1,001 is too few");
+    assert_eq!(sum.gaps(&names, 1_000).len(), all_but_one + 1, "one seed in 1,000 is too few");
+    assert_eq!(sum.gaps(&names, 1_001).len(), cells + faults, "one fault in 1,001 is too few");
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn sums_of_runs_add_up() {
 }
 
 #[test]
-fn a_run_tells_its_figures_and_fails_on_nothing() {
+fn a_run_prints_its_coverage_and_fails_on_nothing() {
     let mut out = Vec::new();
     let reading = AtomicU64::new(0);
     let progress = |lived| reading.store(lived, Ordering::Relaxed);
@@ -129,6 +129,6 @@ fn a_run_tells_its_figures_and_fails_on_nothing() {
     );
     assert_eq!(reading.into_inner(), run::SHARE);
     let text = String::from_utf8(out).unwrap();
-    assert!(text.ends_with("broker: 200 lives, 0 wrong\n"), "{text}");
+    assert!(text.ends_with("broker: 200 seeds, 0 wrong\n"), "{text}");
     assert!(text.contains("(Deprovisioning, DeleteSubstrate)"), "{text}");
 }

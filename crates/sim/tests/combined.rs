@@ -8,7 +8,7 @@ const SEEDS: &str = include_str!("../seeds/combined.txt");
 
 // Requirement: S-13
 #[test]
-fn the_same_seed_is_the_same_life() {
+fn the_same_seed_gives_the_same_trace() {
     for seed in [0, 7, 4_711] {
         let (one, other) = (run_seed(seed, None, true), run_seed(seed, None, true));
         assert_eq!(one.story, other.story);
@@ -20,7 +20,7 @@ fn the_same_seed_is_the_same_life() {
 
 // Requirement: S-13
 #[test]
-fn lives_end_as_wished() {
+fn seeds_end_as_wished() {
     for seed in 0..200 {
         assert_eq!(run_seed(seed, None, false).wrong, None, "seed {seed}");
     }
@@ -28,7 +28,7 @@ fn lives_end_as_wished() {
 
 // Requirement: W-5
 #[test]
-fn lives_that_once_went_wrong_end_as_wished() {
+fn seeds_that_once_failed_end_as_wished() {
     let seeds = SEEDS.lines().filter(|line| !line.starts_with('#'));
     for seed in seeds.map(|line| line.parse().unwrap()) {
         assert_eq!(run_seed(seed, None, false).wrong, None, "seed {seed}");

@@ -21,19 +21,19 @@ const TABLE: &str = include_str!("../../domain/tables/direct.table");
 
 // Requirement: S-1
 #[test]
-fn the_same_seed_is_the_same_life() {
+fn the_same_seed_gives_the_same_trace() {
     world::same_seed_same_life::<State>();
 }
 
 // Requirement: S-8
 #[test]
-fn lives_end_as_wished() {
+fn seeds_end_as_wished() {
     world::end_as_wished::<State>(0..1_000);
 }
 
 // Requirement: S-8
 #[test]
-fn lives_that_once_went_wrong_end_as_wished() {
+fn seeds_that_once_failed_end_as_wished() {
     world::end_as_wished::<State>(world::listed(SEEDS));
 }
 
@@ -77,8 +77,8 @@ fn every_checker_notices_what_breaks_its_rule() {
 
 // Requirement: S-11
 #[test]
-fn names_are_told_apart() {
-    world::names_are_told_apart::<State, Checker>();
+fn names_are_distinct() {
+    world::names_are_distinct::<State, Checker>();
 }
 
 // Requirement: S-12

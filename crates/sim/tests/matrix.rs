@@ -11,7 +11,7 @@ use usher_sim::direct::matrix::{
 };
 use usher_sim::words::Words as _;
 
-/// Lives cells on all cores; how they ended, by outcome, and what went wrong.
+/// Runs cells on all cores; how they ended, by outcome, and what went wrong.
 fn lived(cells: &[Cell], breakage: Option<Breakage>) -> (BTreeMap<String, usize>, Vec<String>) {
     let next = AtomicUsize::new(0);
     let ends = Mutex::new((BTreeMap::new(), Vec::new()));

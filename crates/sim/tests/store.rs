@@ -26,7 +26,7 @@ use usher_sim::contract::store::PROMISES;
 enum How {
     /// Names are not recorded with an acceptance.
     ForgetNames,
-    /// A declaration whose views have moved is told as accepted.
+    /// A declaration whose views have moved is answered as accepted.
     AcceptAnything,
     /// Users of a ProviderConfig are not counted.
     NeverCount,
@@ -56,11 +56,11 @@ enum How {
     NeverPark,
     /// A row that breaks its rules is handed out.
     ReadAnything,
-    /// Everything is told twice.
+    /// Every event is returned twice.
     TellTwice,
     /// Nothing is waited for.
     SkipInFlightGrace,
-    /// A leaving resource is told to have a token.
+    /// A resource being torn down is answered a token.
     IssueToLeaving,
     /// A refused agent enrols.
     EnrolAnybody,
@@ -302,17 +302,17 @@ impl Port for Broken {
     }
 
     fn events(&mut self, after: Option<&str>, count: u32) -> Result<Vec<ReadEvents>, No> {
-        let mut told = self.inner.events(after, count)?;
+        let mut events = self.inner.events(after, count)?;
         if self.is(How::TellNothing) {
-            told.clear();
+            events.clear();
         }
-        if self.is(How::SkipEvents) && after.is_some() && told.len() > 1 {
-            told.remove(0);
+        if self.is(How::SkipEvents) && after.is_some() && events.len() > 1 {
+            events.remove(0);
         }
         if self.is(How::TellTwice) {
-            told = told.into_iter().flat_map(|it| [it.clone(), it]).collect();
+            events = events.into_iter().flat_map(|it| [it.clone(), it]).collect();
         }
-        Ok(told)
+        Ok(events)
     }
 }
 

@@ -51,7 +51,7 @@ mod tests {
     use crate::tidy::files;
 
     const BANS: &str = "too-many-lines-threshold = 70\ndisallowed-methods = [\n  \
-        { path = \"std::env::var\", reason = \"settings enter through one door\" },\n]\n";
+        { path = \"std::env::var\", reason = \"settings are read in one place\" },\n]\n";
 
     fn found(own: &str) -> Vec<String> {
         let subject = files([(ROOT, BANS), (PURE[0], own), (PURE[1], BANS)]);
@@ -62,7 +62,7 @@ mod tests {
     fn a_file_that_repeats_and_adds_is_fine() {
         let more = format!("{BANS}disallowed-types = [\n  {{ path = \"std::x\" }},\n]\n");
         assert_eq!(found(&more), Vec::<String>::new());
-        let reworded = BANS.replace("one door", "the Config");
+        let reworded = BANS.replace("one place", "the Config");
         assert_eq!(found(&reworded), Vec::<String>::new());
     }
 

@@ -34,7 +34,7 @@ pub(crate) const CHECKS: [(&str, Check); 20] = [
     // Requirement: H-3
     ("contexts", contexts::contexts),
     // Requirement: H-18
-    ("files-of-a-life", contexts::files_of_a_context),
+    ("files-of-a-context", contexts::files_of_a_context),
     // Requirement: H-4
     ("dead-files", dead_files::dead_files),
     // Requirement: H-7

@@ -7,15 +7,15 @@ use super::{Finding, Subject};
 /// A folder or file of this name becomes a drawer.
 const DRAWERS: [&str; 8] =
     ["util", "utils", "common", "helper", "helpers", "misc", "shared", "types"];
-/// A word of this kind in a name tells nothing about the thing.
+/// A word of this kind in a name says nothing about the thing.
 const EMPTY_WORDS: [&str; 6] = ["manager", "helper", "helpers", "util", "utils", "common"];
-/// A type's last word that tells nothing.
+/// A type's last word that says nothing.
 const EMPTY_ENDINGS: [&str; 3] = ["impl", "data", "info"];
 /// Words of the trade, and of what we implement for others, that sound like that.
 const TRADE_WORDS: [&str; 3] = ["user data", "field manager", "connect info"];
 /// A function that begins so does not say what it does.
 const EMPTY_VERBS: [&str; 4] = ["do", "handle", "process", "test"];
-/// What stands before the name of an item.
+/// What precedes the name of an item.
 const KEYWORDS: [&str; 8] = ["struct", "enum", "trait", "type", "fn", "mod", "const", "static"];
 
 /// Finds items whose names use banned words.

@@ -35,7 +35,7 @@ struct Client {
     made: usize,
 }
 
-/// Creates for some time, then gets, applies and deletes everything; also tells how many writes
+/// Creates for some time, then gets, applies and deletes everything; also returns how many writes
 /// that were.
 pub(crate) async fn measure(callers: Vec<Caller>, creates: Duration) -> (Rates, usize) {
     let clients = callers.into_iter().enumerate();

@@ -1,9 +1,9 @@
 //! What the API server does in a second, with clients and server on the same cores:
 //! `cargo xtask bench apiserver [-- --quick]`.
 
-#![expect(clippy::expect_used, reason = "a measurement that cannot go on has failed")]
-#![expect(clippy::print_stdout, reason = "the figures are what it is for")]
-#![expect(clippy::cast_precision_loss, reason = "figures are read by people")]
+#![expect(clippy::expect_used, reason = "a measurement that cannot continue has failed")]
+#![expect(clippy::print_stdout, reason = "it prints the measured numbers")]
+#![expect(clippy::cast_precision_loss, reason = "the numbers are read by people")]
 
 mod caller;
 mod clients;

@@ -38,8 +38,8 @@ impl Watcher {
 
     /// Waits for this many events, and fails if there are more.
     pub(crate) async fn saw(mut self, writes: usize) {
-        self.seen.wait_for(|seen| *seen >= writes).await.expect("a watch that goes on");
-        assert_eq!(*self.seen.borrow(), writes, "a write was told twice");
+        self.seen.wait_for(|seen| *seen >= writes).await.expect("the watch continues");
+        assert_eq!(*self.seen.borrow(), writes, "a write was delivered twice");
         self.task.abort();
     }
 }

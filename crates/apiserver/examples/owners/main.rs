@@ -1,4 +1,4 @@
-//! Sequences of owners for any server: `owners write SEED STEPS` tells one as JSON, and
+//! Sequences of owners for any server: `owners write SEED STEPS` prints one as JSON, and
 //! `owners play KUBECONFIG FILE` plays it and says where the server differs from the model.
 
 #![expect(clippy::print_stdout, reason = "the sequence and the verdict are what it is for")]
@@ -24,7 +24,7 @@ async fn main() -> Result<(), Failure> {
     match words.as_slice() {
         ["write", seed, steps] => write(seed.parse()?, steps.parse()?),
         ["play", kubeconfig, file] => play(kubeconfig, file).await,
-        _ => Err("cannot go on: say \"write SEED STEPS\" or \"play KUBECONFIG FILE\"".into()),
+        _ => Err("usage: owners \"write SEED STEPS\" or \"play KUBECONFIG FILE\"".into()),
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) async fn client(kubeconfig: &str) -> Result<Client, Box<dyn std::erro
 }
 
 /// Plays a sequence in a new namespace and compares the server with the model after every step;
-/// tells the first difference.
+/// returns the first difference.
 pub(crate) async fn compare(
     client: Client,
     steps: &[Step],
@@ -82,13 +82,13 @@ impl Player {
                 found = self.snapshot().await?;
             }
             if found != wanted {
-                let told = format!("step {index}, {step:?}: wanted {wanted:?}, found {found:?}");
+                let told = format!("step {index}, {step:?}: expected {wanted:?}, found {found:?}");
                 return Ok(Some(told));
             }
         }
         tokio::time::sleep(timeouts.end).await;
         let (wanted, found) = (model.snapshot(), self.snapshot().await?);
-        let told = || format!("at the end: wanted {wanted:?}, found {found:?}");
+        let told = || format!("at the end: expected {wanted:?}, found {found:?}");
         Ok((wanted != found).then(told))
     }
 

@@ -63,7 +63,7 @@ fn word(rest: &str) -> Result<(String, &str), String> {
                 break;
             }
             ' ' | '\t' | '\n' | ']' | '{' | '}' | '(' | ')' | '|' | ',' | '<' | '>' | '=' | '"' => {
-                return Err(format!("\"{character}\" cannot stand in a name"));
+                return Err(format!("\"{character}\" is not allowed in a name"));
             }
             _ => name.push(character),
         }
@@ -151,7 +151,7 @@ fn operand(text: &str) -> Result<Operand, String> {
     if text.starts_with('@') {
         // Nested filters would make the recursion unbounded.
         if text.contains("?(") {
-            return Err("a filter stands inside a filter".to_owned());
+            return Err("nested filters are not supported".to_owned());
         }
         return parse(text).map(Operand::Path);
     }

@@ -35,7 +35,7 @@ async fn two_managers_share_conflict_and_force() {
     let shared = apply(&api, &two, json!({"a": "1", "c": "2"})).await;
     assert_eq!(shared, Ok(json!({"a": "1", "b": "1", "c": "2"})));
     let dropped = apply(&api, &one, json!({"b": "1"})).await;
-    assert_eq!(dropped, Ok(json!({"a": "1", "b": "1", "c": "2"})), "the other still wants it");
+    assert_eq!(dropped, Ok(json!({"a": "1", "b": "1", "c": "2"})), "another manager owns it");
     let forced = apply(&api, &two.clone().force(), json!({"b": "2"})).await;
     assert_eq!(forced, Ok(json!({"b": "2"})));
     let message = "Apply failed with 1 conflict: conflict with \"two\": .data.b";

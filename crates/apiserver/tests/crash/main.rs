@@ -1,6 +1,6 @@
 //! A server that is killed during concurrent writes keeps every acknowledged write.
 //!
-//! The test starts itself again in a folder that makes it the victim: a server behind its door. 64
+//! The test starts itself again in a folder that makes it the victim: a server that serves TLS. 64
 //! clients write to it over TLS until it is killed; then it is started again and everything is
 //! compared with what the clients were answered. `USHER_SOAK_ROUNDS` says for how many rounds.
 
@@ -144,7 +144,7 @@ async fn api(kubeconfig: &str) -> Api<ConfigMap> {
     Api::default_namespaced(client.expect("a client"))
 }
 
-/// Compares what a new server finds with what was answered; tells how many writes it found that
+/// Compares what a new server finds with what was answered; returns how many writes it found that
 /// were not acknowledged.
 async fn checked(folder: &Path, writers: &mut [Writer]) -> usize {
     let server = ApiServer::builder().file(folder.join(FILE)).build().await.expect("a server");

@@ -137,6 +137,6 @@ async fn a_client_that_never_ends_its_request_is_disconnected() {
         tokio::time::pause();
         let ended = tokio::time::timeout(LONG, stream.read(&mut [0; 512])).await;
         tokio::time::resume();
-        assert!(ended.is_ok(), "the door waits for {begun:?}");
+        assert!(ended.is_ok(), "the server still waits for {begun:?}");
     }
 }

@@ -58,7 +58,7 @@ impl Kubectl {
         Some(kubectl)
     }
 
-    /// Writes a file that `kubectl` can read; tells its path.
+    /// Writes a file that `kubectl` can read; returns its path.
     pub(crate) fn write(&self, name: &str, text: &str) -> String {
         let path: PathBuf = self.folder.path().join(name);
         std::fs::write(&path, text).expect("a file");

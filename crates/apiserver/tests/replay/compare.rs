@@ -88,17 +88,17 @@ fn walk(expected: &Value, actual: &Value, at: (&Names, &str), found: &mut Vec<St
                 let path = format!("{path}/{key}");
                 match got.get(key) {
                     Some(other) => walk(value, other, (names, &path), found),
-                    None => found.push(format!("  {path}: missing, wanted {}", short(value))),
+                    None => found.push(format!("  {path}: missing, expected {}", short(value))),
                 }
             }
             for (key, value) in got.iter().filter(|(key, _)| !wanted.contains_key(*key)) {
-                found.push(format!("  {path}/{key}: not wanted, got {}", short(value)));
+                found.push(format!("  {path}/{key}: not expected, got {}", short(value)));
             }
         }
         (Value::Array(wanted), Value::Array(got)) => {
             if wanted.len() != got.len() {
                 found.push(format!(
-                    "  {path}: wanted {} items, got {}: {}",
+                    "  {path}: expected {} items, got {}: {}",
                     wanted.len(),
                     got.len(),
                     short(actual)
@@ -111,17 +111,17 @@ fn walk(expected: &Value, actual: &Value, at: (&Names, &str), found: &mut Vec<St
         }
         (Value::String(wanted), Value::String(got)) => {
             if !same_text(wanted, got, at) {
-                found.push(format!("  {path}:\n    wanted {wanted:?}\n    got    {got:?}"));
+                found.push(format!("  {path}:\n    expected {wanted:?}\n    got      {got:?}"));
             }
         }
         (Value::String(wanted), Value::Number(got)) if wanted.starts_with('<') => {
             if !same_text(wanted, &got.to_string(), at) {
-                found.push(format!("  {path}: wanted {wanted}, got {got}"));
+                found.push(format!("  {path}: expected {wanted}, got {got}"));
             }
         }
         (wanted, got) => {
             if wanted != got {
-                found.push(format!("  {path}: wanted {}, got {}", short(wanted), short(got)));
+                found.push(format!("  {path}: expected {}, got {}", short(wanted), short(got)));
             }
         }
     }

@@ -53,7 +53,7 @@ fn grouped_differences(wanted: &Value, events: &[Value], names: &Names) -> Vec<S
         let differences = compare::differences(&Value::Array(wanted), &Value::Array(got), names);
         found.extend(differences.into_iter().map(|line| format!("  {key}{line}")));
     }
-    found.extend(ours.keys().map(|key| format!("  events of {key} were not wanted")));
+    found.extend(ours.keys().map(|key| format!("  events of {key} were not expected")));
     found
 }
 

@@ -80,7 +80,7 @@ fn review_differences(scenario: &Value, hook: &Hook, names: &Names) -> Vec<Strin
     }
     for asked in &asked {
         if !wanted.iter().any(|recorded| agree(asked, recorded)) {
-            found.push(format!("a review was asked for that was not: {}", asked.0));
+            found.push(format!("a review was sent that was not recorded: {}", asked.0));
         }
     }
     found
@@ -329,10 +329,10 @@ impl Player {
             .collect();
         let mut found = Vec::new();
         if watch.code != normalised["status"] {
-            found.push(format!("  status: wanted {}, got {}", normalised["status"], watch.code));
+            found.push(format!("  status: expected {}, got {}", normalised["status"], watch.code));
         }
         if ended != by_server {
-            found.push(format!("  ended by server: wanted {by_server}, got {ended}"));
+            found.push(format!("  ended by server: expected {by_server}, got {ended}"));
         }
         let differences = events::differences(normalised, events, self.timing, &self.names);
         found.extend(differences);

@@ -77,7 +77,7 @@ impl Store {
         Some(answer)
     }
 
-    /// Does something that is never refused and moves only the entry of this life.
+    /// Does something that is never refused and changes only this work item's entry.
     fn turn<T>(
         &mut self,
         work_item: Item,
@@ -151,7 +151,7 @@ impl Store {
         Some((work_item, leased.claim))
     }
 
-    /// Whether anybody is due, by what was read back.
+    /// Whether any work item is due, by what was read back.
     fn is_anything_due(&mut self) -> bool {
         let Some(now) = self.behind.as_ref().map(Behind::now) else { return false };
         let due = |it: &Entry| !it.is_leased(now) && it.due.is_some_and(|due| due <= now);
@@ -233,7 +233,7 @@ impl Store {
         self.expect(answer);
     }
 
-    /// Reads the entry of a life back.
+    /// Reads the entry of a work item back.
     fn refresh_entry(&mut self, work_item: Item) {
         let named = self.work_item(work_item);
         let Some(behind) = self.behind.as_mut() else { return };
@@ -281,12 +281,12 @@ impl Store {
                 self.config.entry = entry;
             }
         }
-        for told in port.events(behind.place.as_deref(), PAGE)? {
+        for read in port.events(behind.place.as_deref(), PAGE)? {
             let number = self.next_number();
-            let Some(resource) = self.index_of(told.resource) else { continue };
-            let (version, generation, event) = (told.version, told.generation, told.event);
+            let Some(resource) = self.index_of(read.resource) else { continue };
+            let (version, generation, event) = (read.version, read.generation, read.event);
             self.events.push(EventRow { number, resource, version, generation, event });
-            behind.place = Some(told.place);
+            behind.place = Some(read.place);
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! How fast the rules and whole lives are, on this machine.
+//! How fast the rules and whole runs are, on this machine.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -31,8 +31,8 @@ pub fn table() -> String {
         coverage.add(&run_seed::<State>(seed, None, false).coverage);
     }
     let took = began.elapsed();
-    line(&mut text, "steps of simulated lives", coverage.steps, took);
-    line(&mut text, "whole lives", LIVES, took);
+    line(&mut text, "steps of simulated runs", coverage.steps, took);
+    line(&mut text, "whole runs", LIVES, took);
     text
 }
 

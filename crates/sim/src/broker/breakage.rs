@@ -22,7 +22,7 @@ use crate::words::words;
 words! {
     /// A rule broken on purpose.
     Breakage {
-        /// The substrate is asked to go first, the node afterwards.
+        /// The substrate is deleted first, the node afterwards.
         SwapTeardown = "swap-teardown-branches",
         /// Peers that could not be asked count as gone.
         NodeUnknownIsGone = "unknown-node-is-gone",
@@ -30,13 +30,13 @@ words! {
         ErrorIsAbsent = "error-is-absent",
         /// A commit compares neither version nor lease.
         SkipVersion = "skip-version-check",
-        /// Redeeming does not ask whether the resource is leaving.
+        /// Redeeming does not ask whether the resource is being torn down.
         ForgetRevocation = "forget-token-revocation",
         /// An event is written twice.
         TellTwice = "emit-twice",
         /// An event is not written.
         TellNothing = "drop-event",
-        /// The crossing into `Ready` is not told.
+        /// The crossing into `Ready` emits no event.
         TellNotReady = "drop-ready-event",
         /// An event gets its number before its commit, so that a reader may have passed it.
         NumberEarly = "number-event-early",
@@ -52,29 +52,29 @@ words! {
         TrustForeground = "trust-foreground",
         /// The 404 of a rebuilt cluster is believed.
         TrustRebuilt = "trust-rebuilt-cluster",
-        /// A page that is older than the look is believed.
+        /// A page that is older than the snapshot is believed.
         TrustLagging = "trust-lagging-read",
         /// A wake-up during a step is lost.
         LoseWakeUp = "lose-wake-up",
         /// Labels are not asked for: whatever has our name is ours.
         ForeignIsOurs = "foreign-is-ours",
-        /// Deletion goes by name alone.
+        /// Deletion matches by name alone.
         DeleteWithoutUid = "delete-without-uid",
-        /// An apply onto a seen object goes by name alone.
+        /// An apply onto a seen object matches by name alone.
         ApplyWithoutUid = "apply-without-uid",
-        /// Absence counts at once, although a driver may still be heard.
+        /// Absence counts at once, although a driver's last request may still arrive.
         SkipInFlightGrace = "skip-in-flight-grace",
-        /// The XR is asked to go before what it composed is in the ledger.
+        /// The XR is deleted before what it composed is in the ledger.
         SkipRecording = "skip-recording-composed",
         /// A lost XR is made again under the same token, with the old node's registration.
         ReuseGeneration = "reuse-generation",
-        /// A new generation begins while the old one still stands.
+        /// A new generation begins while the old one still exists.
         SkipShowingOut = "skip-showing-out",
-        /// A transient `Ready=False` leaves `Ready`.
+        /// A transient `Ready=False` moves the resource out of `Ready`.
         FlapReady = "flap-ready",
         /// A failed resource recovers by itself.
         ForgetFailure = "failed-not-sticky",
-        /// A commit writes the row as it was before deletion was asked for.
+        /// A commit writes the row as it was before deletion was requested.
         LoseIntent = "lose-intent",
         /// A lease is given while another one runs.
         DoubleLease = "double-lease",
@@ -82,7 +82,7 @@ words! {
         IgnoreMassDeletionGuard = "ignore-mass-deletion-guard",
         /// Another's guard is not honoured.
         IgnoreGuard = "ignore-guard",
-        /// A token is issued to a resource that is leaving.
+        /// A token is issued to a resource that is being torn down.
         IssueUnasked = "issue-to-leaving",
         /// The anchor stays behind.
         KeepAnchor = "keep-anchor",
@@ -238,14 +238,14 @@ impl Breakage {
         }
     }
 
-    /// Around the Ledger: bends what is told.
+    /// Around the Ledger: bends what is emitted.
     pub fn bend_event(self, event: Option<Event>) -> Option<Event> {
         let drops =
             self == Self::TellNothing || self == Self::TellNotReady && event == Some(Event::Ready);
         event.filter(|_| !drops)
     }
 
-    /// Around the Ledger: bends what goes with a write.
+    /// Around the Ledger: bends the side writes.
     pub fn bend_side_writes(self, side_writes: &mut SideWrites) {
         side_writes.create_tombstone &= self != Self::DropTombstone;
         side_writes.release_provider_config &= self != Self::ConfigNeverCounted;

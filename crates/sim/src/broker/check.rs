@@ -21,16 +21,16 @@ use crate::words::words;
 words! {
     /// A rule that the world is held to.
     Checker {
-        /// The substrate is never asked to go while its node is registered.
+        /// The substrate is never deleted while its node is registered.
         // Requirement: T-2, T-3, T-25, S-3
         NodeFirst = "node-first",
-        /// When all is quiet, no peer lacks its substrate and nothing outside lacks its row.
+        /// Once the world is idle, no peer lacks its substrate and nothing outside lacks its row.
         // Requirement: K-2, W-10, B-15, T-13, T-15, T-33, P-2, P-13, S-3
         NoOrphans = "no-orphans",
         /// No node enrols after deletion was accepted.
         // Requirement: E-8, S-3
         NoLateEnrolment = "no-late-enrolment",
-        /// `Deleted` is told once, and only when everything is gone.
+        /// `Deleted` is emitted once, and only when everything is gone.
         // Requirement: L-11, O-5, T-8, S-3
         DeletedMeansGone = "deleted-means-gone",
         /// A foreign object is never touched.
@@ -45,7 +45,7 @@ words! {
         /// Every outside name is in the ledger before it is used.
         // Requirement: L-5, L-23
         NameBeforeUse = "name-before-use",
-        /// A ProviderConfig goes after everything that refers to it.
+        /// A ProviderConfig is deleted after everything that refers to it.
         // Requirement: P-3
         ConfigLast = "config-last",
         /// Intent to delete is never lost or moved.
@@ -54,7 +54,7 @@ words! {
         /// `Failed` and `Deleted` are sticky, and `Ready` is left only for a reason.
         // Requirement: O-16, B-12, B-13, T-1, V-6
         Sticky = "sticky",
-        /// `Ready` is told only for a node that enrolled from the substrate that stands.
+        /// `Ready` is emitted only for a node that enrolled from the present substrate.
         // Requirement: B-9, B-10
         ReadyMeansEnrolled = "ready-means-enrolled",
         /// Nothing that is guarded is deleted.
@@ -63,7 +63,7 @@ words! {
         /// Nothing is created after `Deleted` by a driver that is within its lease.
         // Requirement: L-14, T-10
         InFlightGrace = "in-flight-grace",
-        /// What an XR composed is in the ledger before the XR is asked to go.
+        /// What an XR composed is in the ledger before the XR is deleted.
         // Requirement: T-6
         ComposedRecorded = "composed-recorded",
         /// No generation is given up while too much vanished at once.
@@ -75,7 +75,7 @@ words! {
     }
 }
 
-/// What a write may cross, as it stood before the write.
+/// What a write may cross, as it was before the write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crossing {
     phase: Phase,
@@ -107,27 +107,27 @@ impl Crossing {
 }
 
 impl State {
-    /// What every write of a resource must tell: its crossing at its version, and nothing else.
+    /// What every write of a resource must emit: its crossing at its version, and nothing else.
     pub(crate) fn check_told(&mut self, index: usize, before: Crossing) {
         let record = &self.store.resources[index].record;
         let owed = before.owes(Crossing::from(&record.state));
         let version = record.version;
         let rows = self.store.events.iter().rev().take(4);
-        let told: Vec<EventType> = rows
+        let emitted: Vec<EventType> = rows
             .filter(|it| it.resource == index && it.version == version)
             .map(|it| it.event.event_type())
             .collect();
-        if told != owed.into_iter().collect::<Vec<_>>() {
+        if emitted != owed.into_iter().collect::<Vec<_>>() {
             let word = |it: &EventType| it.as_str().to_owned();
             let owed = owed.as_ref().map_or_else(|| "nothing".to_owned(), word);
-            let told: Vec<String> = told.iter().map(word).collect();
-            let what = format!("resource {index} owes {owed} and tells [{}]", told.join(", "));
+            let emitted: Vec<String> = emitted.iter().map(word).collect();
+            let what = format!("resource {index} owes {owed} and emits [{}]", emitted.join(", "));
             self.wrong(Checker::OneEventPerCrossing, what);
         }
     }
 
-    /// No generation is given up while the guard holds, nor while the one object that ever stood
-    /// under its XR's name stands and its deletion was not requested.
+    /// No generation is given up while the guard is tripped, nor while the only object that ever
+    /// existed under its XR's name is present and its deletion was not requested.
     pub(crate) fn check_given_up(
         &mut self,
         index: usize,
@@ -149,7 +149,7 @@ impl State {
         let only = uids.next().and_then(|it| it.uid.clone()).filter(|_| uids.next().is_none());
         let object = only.and_then(|it| self.outside.by_uid(number(&it)));
         if object.is_some_and(|it| !it.leaving) {
-            let what = format!("resource {index} gave its generation up although its XR stands");
+            let what = format!("resource {index} gave its generation up although its XR exists");
             self.wrong(Checker::GuardHolds, what);
         }
     }
@@ -184,11 +184,11 @@ impl State {
         let maker = Some(Sender::Resource(index));
         let mut alive = self.outside.objects.iter();
         let alive = alive.find(|it| it.created < observed_at && it.made_by == maker);
-        let alive = alive.map(|it| format!("{:?} {} lives", it.kind, it.name));
+        let alive = alive.map(|it| format!("{:?} {} exists", it.kind, it.name));
         let peer = self.store.peers.iter().find(|it| it.resource == index && it.is_registered());
         let peer = peer.map(|_| "its node is registered".to_owned());
         if let Some(what) = open.or(alive).or(peer) {
-            self.wrong(Checker::DeletedMeansGone, format!("resource {index} is told gone: {what}"));
+            self.wrong(Checker::DeletedMeansGone, format!("resource {index} is not gone: {what}"));
         }
     }
 
@@ -207,8 +207,8 @@ impl State {
         let name_ledger = self.store.name_ledger(index);
         let enrolled = peer.is_some_and(|peer| {
             let owner = self.outside.by_uid(peer.machine).and_then(|machine| machine.owner);
-            // A machine that vanished and an XR that was replaced since the look are the next
-            // step's business, and a node cannot be told of a substrate that no look ever saw.
+            // A machine that vanished and an XR that was replaced since the snapshot are the next
+            // step's business, and a node cannot be bound to a substrate that no snapshot ever saw.
             owner.is_none_or(|owner| {
                 let on_record = name_ledger.rows().iter().any(|row| row.uid == Some(uid(owner)));
                 let since = |xr: &Object| xr.created + LEASE > self.base.tick;
@@ -216,7 +216,7 @@ impl State {
             })
         });
         if !enrolled {
-            let what = format!("resource {index} is told ready without its node");
+            let what = format!("resource {index} is reported Ready without its node");
             self.wrong(Checker::ReadyMeansEnrolled, what);
         }
     }
@@ -228,20 +228,20 @@ impl State {
                 self.store.events.iter().filter(|it| it.resource == index).cloned().collect();
             let ordered = rows.windows(2).all(|pair| pair[0].version < pair[1].version);
             if !ordered {
-                let what = format!("resource {index} told two events for one version");
+                let what = format!("resource {index} emitted two events for one version");
                 self.wrong(Checker::OneEventPerCrossing, what);
             }
             for event_type in [EventType::Requested, EventType::Deleting, EventType::Deleted] {
                 if self.store.event_count(index, event_type) > 1 {
-                    let what = format!("resource {index} told {event_type} twice");
+                    let what = format!("resource {index} emitted {event_type} twice");
                     self.wrong(Checker::OneEventPerCrossing, what);
                 }
             }
             let mut ready: Vec<_> =
                 rows.iter().filter(|it| it.event == Event::Ready).map(|it| it.generation).collect();
-            let told = ready.len();
+            let count = ready.len();
             ready.dedup();
-            if ready.len() != told {
+            if ready.len() != count {
                 let what = format!("resource {index} left Ready without losing its substrate");
                 self.wrong(Checker::Sticky, what);
             }
@@ -254,7 +254,7 @@ impl State {
         }
     }
 
-    /// What must hold when all is quiet.
+    /// What must hold once the world is idle.
     pub(crate) fn check_at_rest(&mut self) {
         for index in 0..self.store.resources.len() {
             self.check_residue(index);
@@ -302,10 +302,11 @@ impl State {
         let generation = row.record.state.generation();
         let peers = self.store.peers.iter().filter(|it| it.resource == index && it.is_registered());
         for peer in peers {
-            let told = phase == Phase::Failed
+            let reported = phase == Phase::Failed
                 || matches!(phase, Phase::Ready | Phase::Enrolling)
                     && peer.generation() == generation;
-            if phase == Phase::Deleted || (self.outside.by_uid(peer.machine).is_none() && !told) {
+            if phase == Phase::Deleted || (self.outside.by_uid(peer.machine).is_none() && !reported)
+            {
                 what = Some(format!("the peer of resource {index} has no substrate"));
             }
         }
@@ -342,7 +343,7 @@ impl State {
             | Phase::Ready
             | Phase::Deregistering
             | Phase::Deprovisioning
-            | Phase::Deleted => Some(format!("is {phase}, its XR stands: {stands}")),
+            | Phase::Deleted => Some(format!("is {phase}, its XR exists: {stands}")),
         }
     }
 

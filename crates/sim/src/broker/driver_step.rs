@@ -1,4 +1,4 @@
-//! A driver's seat: the ports of every life, with an await wherever a real driver has one.
+//! A driver: the ports of every work item, with an await wherever a real driver has one.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -33,7 +33,7 @@ use crate::sim_world::{QueueBend, SimWorld as _};
 pub struct Notes {
     /// The number of the next event when it claimed.
     next_number: u64,
-    /// When it last looked at the world.
+    /// When it last observed the world.
     observed_at: Cell<Tick>,
     /// Whether the mass-deletion guard had tripped by then.
     behind_guard: Cell<bool>,
@@ -49,7 +49,7 @@ impl Notes {
 type BrokerStep<'a> = DriverStep<'a, State>;
 
 impl BrokerStep<'_> {
-    /// Runs one step of whatever life was claimed.
+    /// Runs one step of the claimed work item.
     pub(crate) async fn one_step(&self) -> Result<Wake, Stopped> {
         let now = self.claimed_at;
         let wake = match self.work_item {
@@ -105,7 +105,7 @@ impl BrokerStep<'_> {
         self.send(|in_time| Request { sender, verb, observed_at, in_time, breakage }).await
     }
 
-    /// Writes through the one door, if the version still holds.
+    /// Commits the decision, if the version still matches.
     fn write(&self, version: Version, decision: &Decision<BentBroker<'_>>) -> Result<(), Trouble> {
         let index = self.index();
         let mut state = self.state.borrow_mut();
@@ -133,8 +133,8 @@ impl BrokerStep<'_> {
         let reason = decision.reason;
         state.say(|it| {
             let row = &it.store.resources[index].record.state;
-            let told = decision.event.as_ref().map_or("", |event| event.event_type().as_str());
-            format!("resource {index} is {} {} ({reason}) {told}", row.phase(), row.generation())
+            let emitted = decision.event.as_ref().map_or("", |event| event.event_type().as_str());
+            format!("resource {index} is {} {} ({reason}) {emitted}", row.phase(), row.generation())
         });
         written
     }

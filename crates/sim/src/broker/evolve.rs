@@ -1,4 +1,4 @@
-//! The world goes its own way: composer, collector, machines, agents, drains, watches.
+//! How the world evolves by itself: composer, collector, machines, agents, drains, watches.
 
 use crate::broker::execute::Sender;
 use crate::broker::fault::Fault;
@@ -76,7 +76,7 @@ impl State {
         self.outside.create(part, self.base.tick);
     }
 
-    /// Tells the watch when a part, and so the XR, becomes ready.
+    /// Notifies the watch when a part, and so the XR, becomes ready.
     fn settle_readiness(&mut self, xr: &Object) {
         let tick = self.base.tick;
         let turned = self.outside.children(xr.uid).any(|it| it.ready_at == tick);
@@ -154,7 +154,7 @@ impl State {
         }
     }
 
-    /// A changed object wakes its life; what a broken watch missed, one listing stands in for.
+    /// A changed object wakes its work item; one listing replaces what a broken watch missed.
     fn deliver_watch(&mut self) {
         let (tick, now) = (self.base.tick, self.now());
         if tick < self.watch_down_until {
@@ -174,7 +174,7 @@ impl State {
     }
 }
 
-/// The name of a part. In half of the lives nothing in it tells one XR from the next of its name.
+/// The name of a part. In half of the runs it is the same for every XR of one name.
 fn part_name(xr: &Object, composite: &Composite, kind: u8) -> String {
     if composite.distinct {
         format!("{}-u{}-{kind}", xr.name, xr.uid)

@@ -13,14 +13,14 @@ use crate::broker::state::{State, installation};
 use crate::clock::Tick;
 use crate::sim_world::SimWorld as _;
 
-/// One verb on its way, with what its sender knew.
+/// One verb in flight, with what its sender knew.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Whose life it serves.
+    /// The work item it serves.
     pub sender: Sender,
     /// The verb.
     pub verb: AnyVerb,
-    /// When its sender looked at the world.
+    /// When its sender observed the world.
     pub observed_at: Tick,
     /// Whether its sender is within its lease.
     pub in_time: bool,
@@ -28,7 +28,7 @@ pub struct Request {
     pub breakage: Option<Breakage>,
 }
 
-/// Whose life a request serves.
+/// The work item a request serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender {
     /// A resource or its tombstone.
@@ -37,7 +37,7 @@ pub enum Sender {
     Config,
 }
 
-/// A verb of either life.
+/// A verb of either kind of work item.
 #[derive(Clone, Debug)]
 pub enum AnyVerb {
     /// Of a resource.
@@ -121,7 +121,7 @@ impl State {
         Labels { installation: installation().to_string(), work_item }
     }
 
-    /// The ledger must know a name before anybody uses it.
+    /// The ledger must know a name before it is used.
     fn check_recorded(&mut self, sender: Sender, name: &Name) {
         let name_ledger = match sender {
             Sender::Resource(i) => self.store.name_ledger(i),
@@ -139,7 +139,7 @@ impl State {
         };
         let deleted = self.store.resources[i].record.state.phase() == Phase::Deleted;
         if deleted && request.in_time && !self.was_abandoned(i) {
-            self.wrong(Checker::InFlightGrace, format!("{what} created after Deleted was told"));
+            self.wrong(Checker::InFlightGrace, format!("{what} created after Deleted was emitted"));
         }
     }
 
@@ -271,7 +271,7 @@ impl State {
             it.resource == index && it.generation() == xr.generation && it.is_registered()
         });
         if registered {
-            let what = format!("the XR of resource {index} was asked to go before its node left");
+            let what = format!("the XR of resource {index} was deleted before its node was gone");
             self.wrong(Checker::NodeFirst, what);
         }
         let Some(found) = self.outside.find(Kind::Xr, &xr.name) else {
@@ -279,7 +279,7 @@ impl State {
         };
         let guarded = found.xr.as_ref().is_some_and(|it| it.guard == Guard::Another);
         if found.uid == number(expected) && guarded {
-            self.wrong(Checker::GuardHonoured, format!("{} was asked to go in use", xr.name));
+            self.wrong(Checker::GuardHonoured, format!("{} was deleted while in use", xr.name));
         }
     }
 
@@ -299,7 +299,7 @@ impl State {
             return Err(Trouble::Blocked { what: name.name.clone() });
         }
         if found.made_by != Some(request.sender) {
-            self.wrong(Checker::ForeignUntouched, format!("{} was asked to go", name.name));
+            self.wrong(Checker::ForeignUntouched, format!("{} was deleted", name.name));
         }
         let guarded = found.xr.as_ref().is_some_and(|it| it.guard != Guard::None);
         if guarded && kind == Kind::Xr {
@@ -310,7 +310,7 @@ impl State {
         let dwell =
             if waits { self.base.rng.between(15, 60) } else { self.base.rng.between(1, 15) };
         if found.gone_at.is_none() {
-            self.say(|_| format!("asked to go: {kind:?} {} u{}", found.name, found.uid));
+            self.say(|_| format!("deletion requested: {kind:?} {} u{}", found.name, found.uid));
         }
         match kind {
             Kind::Anchor => self.outside.let_go(found.uid, self.base.tick + dwell, self.base.tick),
@@ -321,7 +321,7 @@ impl State {
         Ok(())
     }
 
-    /// Whatever the XR composed before its sender looked is in the ledger.
+    /// Whatever the XR composed before its sender's snapshot is in the ledger.
     fn check_composed(&mut self, request: &Request, xr: &Name, found: &Object) {
         let (Sender::Resource(index), Kind::Xr) = (request.sender, found.kind) else {
             return;
@@ -382,7 +382,7 @@ impl State {
         let mut xrs = self.outside.objects.iter().filter(|it| it.kind == Kind::Xr);
         let user = xrs.find(|it| it.made_by.is_some_and(is_user));
         if let Some(user) = user {
-            let what = format!("the ProviderConfig was asked to go while {} stands", user.name);
+            let what = format!("the ProviderConfig was deleted while {} exists", user.name);
             self.wrong(Checker::ConfigLast, what);
         }
         self.delete(request, kind, config, expected)

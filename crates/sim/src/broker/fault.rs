@@ -5,13 +5,13 @@ use crate::fault::faults;
 faults! {
     /// A part of the world does not answer.
     Unreachable = "part unreachable",
-    /// A part of the world may not be looked at.
+    /// A part of the world may not be read.
     Forbidden = "part forbidden",
     /// A read comes from a replica that lags behind.
     Lagging = "lagging read",
     /// The cluster was rebuilt and answers 404 to everything.
     Rebuilt = "cluster rebuilt",
-    /// Every read shows an empty world for a while, although all stands.
+    /// Every read shows an empty world for a while, although every object exists.
     EmptyReads = "everything absent for a while",
     /// Another client deletes our XR.
     XrDeleted = "XR deleted from outside",
@@ -50,14 +50,14 @@ faults! {
     /// An agent enrolled and its answer is lost.
     EnrolmentAnswerLost = "answer of an enrolment lost",
     /// The clock jumps so far ahead that every bootstrap token has run out.
-    DayJump = "clock jump beyond a token's life",
-    /// A node is not heard for a while.
+    DayJump = "clock jump beyond a token's lifetime",
+    /// No heartbeat of a node is received for a while.
     NodeLost = "node lost",
     /// Another client removes the node from the mesh.
     NodeRemoved = "node removed from outside",
     /// Another client guards the XR for a while.
     Guarded = "XR guarded by another",
-    /// The watch is down for a while; a listing stands in for what was missed.
+    /// The watch is down for a while; a listing replaces what was missed.
     WatchDown = "watch down",
     /// Everything in the world vanishes at once.
     MassVanish = "mass disappearance",

@@ -1,4 +1,4 @@
-//! Everything that breaks by itself or is broken by another client, and the calm afterwards.
+//! Everything that breaks by itself or is broken by another client, and the time without faults.
 
 use usher_domain::broker::phase::Phase;
 use usher_domain::object::authority::MassDeletionGuard;
@@ -53,7 +53,7 @@ impl State {
         self.hide();
     }
 
-    /// The watch on a kind that is back lists what stands of it.
+    /// The watch on a kind that reappeared lists its objects.
     pub(crate) fn return_kinds(&mut self) {
         let tick = self.base.tick;
         let removed = &self.outside.removed_until;
@@ -121,7 +121,7 @@ impl State {
             .any(|row| row.state == NameState::Seen && row.uid.as_ref() == Some(&uid))
     }
 
-    /// The watch goes by labels: it tells that they are gone, and nothing more after that.
+    /// The watch selects by labels: it reports that they are gone, and nothing more after that.
     fn strip(&mut self, uid: u64) {
         self.outside.touch(uid, self.base.tick);
         if let Some(it) = self.outside.objects.iter_mut().find(|it| it.uid == uid) {
@@ -166,7 +166,7 @@ impl State {
         }
     }
 
-    /// An anchor that stands and is none of a resource's.
+    /// An anchor that exists and belongs to no resource.
     fn strange_owner(&self) -> Option<u64> {
         let mut anchors = self.outside.objects.iter().filter(|it| it.kind == Kind::Anchor);
         anchors.find(|it| it.made_by == Some(Sender::Config)).map(|it| it.uid)
@@ -249,11 +249,11 @@ impl State {
         }
     }
 
-    /// The storm is over: nothing is broken any more, and people do their part.
+    /// The fault phase is over: nothing is broken any more, and people do their part.
     pub(crate) fn calm_down(&mut self) {
         let now = self.now();
         let tick = self.base.tick;
-        // Resetting the guard reconciles that world; nothing else wakes its lives.
+        // Resetting the guard reconciles that world; nothing else wakes its work items.
         if std::mem::take(&mut self.store.guard_tripped) {
             self.store.wake_all(now);
         }
@@ -281,7 +281,7 @@ impl State {
         }
     }
 
-    /// A foreign object goes only where the name is still wanted.
+    /// A foreign object is removed only where the name is still needed.
     fn stands_in_the_way(&self, object: &Object) -> bool {
         self.store.resources.iter().any(|row| {
             let state = &row.record.state;

@@ -84,7 +84,7 @@ impl Memory {
         used.filter(|it| self.now < it.expires_at).cloned()
     }
 
-    /// The due lives, the longest due first.
+    /// The due work items, the longest due first.
     fn due(&mut self) -> Vec<store::Item> {
         let mut due: Vec<(Timestamp, store::Item)> = vec![];
         for work_item in self.store.items() {
@@ -259,13 +259,13 @@ impl Port for Memory {
     fn events(&mut self, after: Option<&str>, count: u32) -> Result<Vec<ReadEvents>, No> {
         let after = after.map_or(Ok(0), str::parse).unwrap_or(u64::MAX);
         let rows = self.store.events.iter().filter(|it| it.number > after);
-        let told = |row: &store::EventRow| ReadEvents {
+        let read = |row: &store::EventRow| ReadEvents {
             place: row.number.to_string(),
             resource: self.store.resources[row.resource].record.state.id(),
             version: row.version,
             generation: row.generation,
             event: row.event.clone(),
         };
-        Ok(rows.take(count.try_into().unwrap_or(usize::MAX)).map(told).collect())
+        Ok(rows.take(count.try_into().unwrap_or(usize::MAX)).map(read).collect())
     }
 }

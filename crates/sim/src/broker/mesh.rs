@@ -30,7 +30,7 @@ use crate::sim_world::SimWorld as _;
 const PATIENCE: Patience =
     Patience { acknowledgements: Duration::from_millis(8), grace: Duration::from_millis(15) };
 
-/// The key every simulated agent brings; machines are told apart by their nonces.
+/// The key every simulated agent brings; machines are distinguished by their nonces.
 const PUBLIC_KEY: &str = "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=";
 
 /// A token's row.
@@ -51,11 +51,11 @@ pub struct PeerRow {
     pub resource: usize,
     /// The machine it runs on, as the simulation knows it.
     pub machine: u64,
-    /// Until when it is not heard.
+    /// Until when no heartbeat is received.
     pub lost_until: Tick,
-    /// Whether it was heard at the last tick.
+    /// Whether a heartbeat was received at the last tick.
     pub reading: bool,
-    /// Whether it was asked to leave.
+    /// Whether it was asked to deregister.
     pub leaving: bool,
     /// The newest snapshot of the mesh it acknowledged.
     pub acknowledged: u64,
@@ -97,7 +97,7 @@ impl State {
         }
     }
 
-    /// How a peer is; one whose machine is gone is not heard any more.
+    /// The state of a peer; a peer whose machine is gone sends no heartbeat any more.
     pub fn peer_state(&self, row: &PeerRow) -> PeerState {
         if row.peer.is_gone() {
             PeerState::Deregistered
@@ -108,7 +108,7 @@ impl State {
         }
     }
 
-    /// Issuing locks the resource row: a resource that is leaving gets no token.
+    /// Issuing locks the resource row: a resource that is being torn down gets no token.
     pub(crate) fn issue(
         &mut self,
         request: &execute::Request,
@@ -120,10 +120,10 @@ impl State {
         let admits = self.store.resources[resource].record.state.admits(generation);
         let now = self.now();
         self.store.issue(resource, generation, request.breakage, now).map_err(No::trouble)?;
-        let run_seed = self.live_tokens(resource);
-        if run_seed > 1 || !admits {
+        let live = self.live_tokens(resource);
+        if live > 1 || !admits {
             let what =
-                format!("resource {resource} has {run_seed} live tokens, wants one: {admits}");
+                format!("resource {resource} has {live} live tokens, should have one: {admits}");
             self.wrong(Checker::OneLiveToken, what);
         }
         self.say(|_| format!("issued: token of resource {resource} {generation}"));
@@ -208,7 +208,7 @@ impl State {
                 self.store.peers[i].acknowledged = self.store.snapshot;
             }
             let row = self.store.peers[i].clone();
-            // A node that falls silent, or is heard again, wakes its resource: once.
+            // A node that falls silent, or is seen again, wakes its resource: once.
             let reading = self.peer_state(&row) == PeerState::Registered;
             if row.is_registered() && reading != row.reading {
                 self.store.peers[i].reading = reading;
@@ -273,7 +273,7 @@ impl Store {
         }
     }
 
-    /// Issues the token of a generation, unless the resource is leaving; asking again changes
+    /// Issues the token of a generation, unless its resource is torn down; asking again changes
     /// nothing.
     pub(crate) fn issue(
         &mut self,

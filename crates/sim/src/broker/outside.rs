@@ -1,7 +1,7 @@
 //! The cluster as it really is: objects, a composer, a collector, machines.
 //!
 //! Never kinder than the real thing: the XR may vanish before its children, owners that are gone
-//! do not stop a create, deletion only marks, and the collector comes when it comes.
+//! do not stop a create, deletion only marks, and the collector runs at its own pace.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,14 +64,14 @@ pub struct Object {
     pub uid: u64,
     /// Its owner's uid.
     pub owner: Option<u64>,
-    /// Whose it says it is.
+    /// The owner it claims.
     pub labels: Option<Labels>,
-    /// Whose it really is: the life whose verb, or whose XR's composer, made it. Drivers cannot
+    /// Its true owner: the work item whose verb, or whose XR's composer, made it. Drivers cannot
     /// see this; checkers ask nothing else.
     pub made_by: Option<Sender>,
     /// Whether a finalizer holds it.
     pub held: bool,
-    /// Whether it was asked to go.
+    /// Whether its deletion was requested.
     pub leaving: bool,
     /// When it was created.
     pub created: Tick,
@@ -90,9 +90,9 @@ pub struct Object {
 pub struct Composite {
     /// The token that was injected, and its generation.
     pub token: Option<(TokenId, Generation)>,
-    /// How many children it wants.
+    /// How many children it declares.
     pub parts: u8,
-    /// Whether the names of its children tell it from another XR of the same name.
+    /// Whether the names of its children distinguish it from another XR of the same name.
     pub distinct: bool,
     /// What its children are labelled with.
     pub labels: Labels,
@@ -143,7 +143,7 @@ pub struct Agent {
 /// The cluster.
 #[derive(Clone, Debug)]
 pub struct Outside {
-    /// What stands.
+    /// The existing objects.
     pub objects: Vec<Object>,
     /// The agents.
     pub agents: Vec<Agent>,
@@ -151,7 +151,7 @@ pub struct Outside {
     pub revision: u64,
     /// Until when another cluster answers in its place.
     pub rebuilt_until: Tick,
-    /// Until when every read shows an empty world, although all stands.
+    /// Until when every read shows an empty world, although every object exists.
     pub empty_until: Tick,
     /// A replica that lags: its revision and what it shows.
     pub replica: Option<(u64, Vec<Object>)>,
@@ -161,14 +161,14 @@ pub struct Outside {
     pub blind_until: BTreeMap<u8, Tick>,
     /// Until when a kind is removed.
     pub removed_until: BTreeMap<u8, Tick>,
-    /// Whether other lives look after the parts: then each is held until they let it go, and is
-    /// ready when they say so.
+    /// Whether other records manage the parts: then each is held until they release it, and is
+    /// ready when they report so.
     pub managed: bool,
     /// The objects that may not be deleted.
     pub guarded: BTreeSet<u64>,
-    /// The deletions that were denied since they were last looked through.
+    /// The deletions that were denied since the last check.
     pub denied: Vec<u64>,
-    /// The lives whose objects changed since the watch was last read.
+    /// The labels whose objects changed since the watch was last read.
     pub changed: Vec<(Tick, String)>,
     next_uid: u64,
 }
@@ -238,7 +238,7 @@ impl Outside {
         self.next_uid
     }
 
-    /// Asks an object to go; one that is guarded is denied, one that a finalizer holds stays,
+    /// Requests a deletion; an object that is guarded is denied, one that a finalizer holds stays,
     /// marked.
     pub fn mark(&mut self, uid: u64, gone_at: Tick, tick: Tick) {
         if self.guarded.contains(&uid) {
@@ -253,7 +253,7 @@ impl Outside {
         }
     }
 
-    /// Asks an object to go and takes the finalizer off.
+    /// Deletes an object and removes the finalizer.
     pub fn let_go(&mut self, uid: u64, gone_at: Tick, tick: Tick) {
         let it = self.objects.iter_mut().find(|it| it.uid == uid);
         if let Some(it) = it.filter(|it| it.gone_at.is_none()) {
@@ -273,7 +273,7 @@ impl Outside {
         }
     }
 
-    /// Takes away what has finished leaving.
+    /// Removes what has finished its deletion.
     pub fn sweep(&mut self, tick: Tick) {
         let gone: Vec<u64> = self
             .objects
@@ -287,7 +287,7 @@ impl Outside {
         }
     }
 
-    /// Asks everything whose owner is gone to go, except what the collector does not see: `true`
+    /// Deletes everything whose owner is gone, except what the collector does not see: `true`
     /// if there was such a thing.
     pub fn collect(&mut self, tick: Tick, rng: &mut Rng) -> bool {
         let orphans: Vec<(u64, Kind)> = self
@@ -319,7 +319,7 @@ impl Outside {
             .filter(move |it| it.owner == Some(xr) && matches!(it.kind, Kind::Part(_)))
     }
 
-    /// Whether an XR is ready: all announced children stand and are ready.
+    /// Whether an XR is ready: all announced children exist and are ready.
     pub fn is_ready(&self, xr: &Object, tick: Tick) -> bool {
         let Some(composite) = &xr.xr else {
             return false;
@@ -330,7 +330,7 @@ impl Outside {
 }
 
 impl Object {
-    /// An object that no life of ours made.
+    /// An object that none of our records made.
     pub fn foreign(kind: Kind, name: String) -> Self {
         Self {
             kind,

@@ -32,7 +32,7 @@ impl State {
         }
     }
 
-    /// A person orders something about a resource; it may be refused.
+    /// A person sends a command about a resource; it may be refused.
     fn order(&mut self, index: usize, order: &Command, said: &str) {
         let now = self.now();
         let record = &self.store.resources[index].record;
@@ -46,7 +46,7 @@ impl State {
         self.say(|_| format!("resource {index}: {said}"));
     }
 
-    /// What is still on its way.
+    /// What is still in progress.
     pub(crate) fn on_its_way(&self) -> Vec<&'static str> {
         let tick = self.base.tick;
         let wished = self.wishes.iter().any(|it| {

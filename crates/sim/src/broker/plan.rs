@@ -1,4 +1,4 @@
-//! What one seed decides before a life begins.
+//! What one seed decides before a run begins.
 
 use usher_domain::blueprint::MeshRole;
 use usher_domain::broker::phase::Phase;
@@ -39,15 +39,15 @@ pub struct Wishes {
     pub role: MeshRole,
     /// When it is declared.
     pub declare_at: Tick,
-    /// When its deletion is asked for.
+    /// When its deletion is requested.
     pub retire_at: Option<Tick>,
-    /// When a new generation is asked for.
+    /// When a new generation is requested.
     pub replace_at: Option<Tick>,
     /// When it is given up.
     pub abandon_at: Option<Tick>,
     /// Whether we guard its XR ourselves.
     pub guard_ours: bool,
-    /// Whether the names of its children tell one XR from the next of its name.
+    /// Whether the names of its children distinguish one XR from the next of its name.
     pub distinct_parts: bool,
     /// How many children its XR composes.
     pub parts: u8,

@@ -17,7 +17,7 @@ pub struct Reader {
 }
 
 impl State {
-    /// The reader comes now and then.
+    /// The reader reads now and then.
     pub(crate) fn read_events(&mut self) {
         if self.base.rng.percent(20) {
             self.read_page();

@@ -23,10 +23,10 @@ struct Page {
 }
 
 impl State {
-    /// Reads the cluster, or what answers in its place, and judges who answered.
+    /// Reads the cluster, or what answers in its place, and judges which of them answered.
     ///
-    /// A look must be no older than its beginning: with the `barrier`, the cluster is first asked
-    /// for its revision, and an older page proves nothing.
+    /// A snapshot must not be older than its beginning: with the `barrier`, the cluster is asked
+    /// for its revision first, and an older page proves nothing.
     fn page(&mut self, barrier: bool) -> Page {
         let (pin, objects) = if self.outside.is_rebuilt(self.base.tick) {
             self.base.coverage.fault(Fault::Rebuilt);
@@ -53,7 +53,7 @@ impl State {
         Page { authority, objects }
     }
 
-    /// Whether this part of the look fails.
+    /// Whether this part of the snapshot fails.
     fn unheard(&mut self) -> Option<Unknown> {
         if self.injects(Fault::Unreachable, 30) {
             return Some(Unknown::Unreachable);
@@ -65,7 +65,7 @@ impl State {
         self.unheard().map_or(Ok(value), Err)
     }
 
-    /// One look at a resource.
+    /// One snapshot of a resource.
     pub fn snapshot(&mut self, index: usize, record: &Record<Resource>, barrier: bool) -> Snapshot {
         let page = self.page(barrier);
         let resource = &record.state;
@@ -203,7 +203,7 @@ impl State {
             .collect()
     }
 
-    /// One look at the ProviderConfig.
+    /// One snapshot of the ProviderConfig.
     pub fn look_at_config(&mut self, record: &Record<ProviderConfig>) -> provider_config::Snapshot {
         let page = self.page(true);
         let config = &record.state;

@@ -1,4 +1,4 @@
-//! Everything of one simulated life that changes.
+//! Everything of one simulated run that changes.
 
 use serde_json::{Map, Value};
 use usher_domain::blueprint::{CompositeType, InjectionStrategy, MeshRole, ParameterSchema};

@@ -1,6 +1,6 @@
-//! The memory ledger: rows, identity rows, due-queue, events, tokens, peers, one commit door.
+//! The memory ledger: rows, identity rows, due-queue, events, tokens, peers, one commit.
 //!
-//! Each verb is one transaction. If another store stands [`Behind`] this one, the verb is done
+//! Each verb is one transaction. If this store fronts another one ([`Behind`]), the verb is done
 //! there, and what is here is what was read back.
 
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ use crate::contract::port::No;
 /// The lease under which a commit is written: kept, or given back with it.
 pub type Turn = (Option<(Item, Claim)>, Option<(Item, Claim, Wake)>);
 
-/// Which life an entry of the queue belongs to.
+/// Which record an entry of the queue belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Item {
     /// A provisioned resource.
@@ -87,14 +87,14 @@ pub struct EventRow {
     pub version: Version,
     /// The generation at that time.
     pub generation: Generation,
-    /// What was told.
+    /// The emitted event.
     pub event: Event,
 }
 
 /// The whole store.
 #[derive(Debug)]
 pub struct Store {
-    /// The store that stands behind this one, if one does.
+    /// The store behind this one, if there is one.
     pub behind: Option<Behind>,
     /// The resources, in the order of their declaration.
     pub resources: Vec<ResourceRow>,
@@ -110,12 +110,12 @@ pub struct Store {
     pub events: Vec<EventRow>,
     /// What is pinned of the cluster.
     pub pin: Pin,
-    /// Whether too much vanished at once, until a person looks.
+    /// Whether too much vanished at once, until a person resets the guard.
     pub guard_tripped: bool,
 }
 
 impl Store {
-    /// The entry of a life.
+    /// The entry of a work item.
     pub fn entry(&mut self, work_item: Item) -> Option<&mut Entry> {
         match work_item {
             Item::Resource(i) => self.resources.get_mut(i).map(|it| &mut it.entry),
@@ -124,7 +124,7 @@ impl Store {
         }
     }
 
-    /// Every life in the queue.
+    /// Every work item in the queue.
     pub fn items(&self) -> Vec<Item> {
         let mut items = vec![Item::Config];
         for (i, row) in self.resources.iter().enumerate() {
@@ -136,7 +136,7 @@ impl Store {
         items
     }
 
-    /// Makes a life due now.
+    /// Makes a work item due now.
     pub fn wake(&mut self, work_item: Item, now: Timestamp) {
         if self.behind.is_some() {
             self.wake_behind(work_item);
@@ -145,7 +145,7 @@ impl Store {
         }
     }
 
-    /// Wakes the life with this id text: the resource, or its tombstone once it is deleted.
+    /// Wakes the work item with this id text: the resource, or its tombstone once it is deleted.
     pub fn wake_by_label(&mut self, label: &str, now: Timestamp) {
         if self.config.record.state.id.to_string() == label {
             self.wake(Item::Config, now);
@@ -163,7 +163,7 @@ impl Store {
         self.wake(if buried { Item::Tombstone(index) } else { Item::Resource(index) }, now);
     }
 
-    /// Wakes everybody that something can still happen to: the listing that stands in for what a
+    /// Wakes every work item that is not finished: the listing that replaces what a
     /// watch missed.
     pub fn wake_all(&mut self, now: Timestamp) {
         if self.behind.is_some() {
@@ -234,8 +234,8 @@ impl Store {
         Ok(index)
     }
 
-    /// Writes a step of a resource or its tombstone, and gives its lease back with it if that is
-    /// wanted.
+    /// Writes a step of a resource or its tombstone, and releases its lease with it if the step
+    /// says so.
     pub fn commit(
         &mut self,
         index: usize,
@@ -327,7 +327,7 @@ impl Store {
         Record { state, ..self.config.record.clone() }
     }
 
-    /// What an order changes, as the domain says.
+    /// What a command changes, as the domain says.
     fn decide(&self, index: usize, order: &Command, now: Timestamp) -> Result<Change, No> {
         let row = &self.resources[index];
         let record = &row.record;
@@ -338,8 +338,8 @@ impl Store {
             Command::Replace => command::replace(&record.state, &outstanding, now),
             Command::Abandon { by, reason } => {
                 let mut peers = self.peers.iter();
-                let run_seed = peers.any(|it| it.resource == index && it.is_registered());
-                command::abandon(record, run_seed, (by, reason), now)
+                let live = peers.any(|it| it.resource == index && it.is_registered());
+                command::abandon(record, live, (by, reason), now)
             }
             Command::Reap { by } => command::reap(record, by, now),
             Command::Retry => Ok(Change { next: record.state.clone(), rows: vec![], event: None }),
@@ -347,7 +347,7 @@ impl Store {
         change.map_err(|refusal| No::Refused(refusal.code()))
     }
 
-    /// The one door: writes a resource if its version still holds, and whatever goes with it.
+    /// The only commit: writes a resource if its version still matches, and its side writes.
     pub fn write(&mut self, index: usize, write: Write<'_>, now: Timestamp) -> Result<(), Trouble> {
         let Write { version, next, rows, event, promised, breakage } = write;
         let row = &mut self.resources[index];
@@ -374,7 +374,7 @@ impl Store {
         Ok(())
     }
 
-    /// What goes with a write, in its transaction.
+    /// The side writes of a write, in its transaction.
     fn apply_side_writes(&mut self, index: usize, side_writes: SideWrites, now: Timestamp) {
         let current = self.resources[index].record.state.generation();
         let mine = self.tokens.values().filter(|it| it.resource == index);

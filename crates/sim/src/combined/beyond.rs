@@ -8,12 +8,12 @@ use crate::usage::fault::Fault as InUsage;
 use crate::words::Words;
 use crate::{direct, fleet};
 
-/// How much longer a storm lasts: a resource has to wait for what its XR composes.
+/// How much longer a fault phase lasts: a resource has to wait for what its XR composes.
 pub const LONGER: Tick = 300;
 
 /// One Usage per machine, declared only by the composer: no two of them share or hand
 /// over a mark, none changes its mind, and it lets go of a machine only once its user is gone. The
-/// namespace of a project stands while it has resources. Machines are deleted by the broker's own
+/// namespace of a project exists while it has resources. Machines are deleted by the broker's own
 /// faults, and pass admission here.
 pub fn usage() -> Vec<&'static str> {
     let verbs = [
@@ -71,7 +71,7 @@ pub fn direct() -> Vec<&'static str> {
     words(&verbs, &faults)
 }
 
-/// One cluster has too few needs for a collapse to be told from a change of mind.
+/// One cluster has too few needs to distinguish a collapse from a change of mind.
 pub fn fleet() -> Vec<&'static str> {
     words(&[], &[fleet::fault::Fault::Collapse])
 }

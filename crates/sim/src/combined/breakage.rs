@@ -8,19 +8,19 @@ words! {
     Breakage {
         /// A part is deleted without asking admission.
         BypassAdmission = "bypass-admission",
-        /// A part goes before the life behind it lets it go.
+        /// A part is removed before the record behind it releases it.
         DropFinalizers = "drop-finalizers",
-        /// The machine of a part is never let go.
+        /// The machine of a part is never released.
         KeepMachine = "keep-machine",
         /// The broker takes what was composed for gone once the XR is.
         TrustForeground = "trust-foreground",
-        /// The broker asks the substrate to go first, the node afterwards.
+        /// The broker deletes the substrate first, the node afterwards.
         SwapTeardown = "swap-teardown-branches",
-        /// A Usage lets go once its user is on the way out.
+        /// A Usage lets go once its user is being deleted.
         LeavingIsGone = "leaving-user-is-gone",
-        /// A direct resource is let go on any error of a reference.
+        /// A direct resource is released on any error of a reference.
         ReleaseOnError = "error-is-absent",
-        /// A direct resource is let go before it was seen to be gone.
+        /// A direct resource is released before it was seen to be gone.
         ReleaseBeforeVerify = "release-before-verify",
         /// A machine loses its binding on an answer that is only a beginning.
         ClearOnTransitional = "clear-on-transitional-answer",

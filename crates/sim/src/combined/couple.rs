@@ -1,4 +1,4 @@
-//! What joins the worlds: parts of an XR, and the lives behind them.
+//! What joins the worlds: parts of an XR, and the records behind them.
 
 use std::cell::RefCell;
 
@@ -39,7 +39,7 @@ words! {
 const MACHINE: u8 = 0;
 /// The kind of an XR's part that is a direct resource.
 const MEMBER: u8 = 1;
-/// How long after the storm whatever was asked to go may still be there.
+/// How long after the fault phase an object whose deletion was requested may still be there.
 const HELD_UP: Tick = 150;
 /// How long an object stays in deletion while its controller works.
 const HELD: Tick = Tick::MAX / 2;
@@ -59,14 +59,14 @@ pub struct Worlds {
 }
 
 impl Worlds {
-    /// When people put right what the storm left behind.
+    /// When people repair what the fault phase broke.
     fn restored_at(&self) -> Tick {
         let usage = self.usage.borrow().base.course.faults_end;
         usage.max(self.direct.borrow().base.course.faults_end) + HELD_UP
     }
 }
 
-/// The parts that have a life behind them, and chance.
+/// The parts that have a record behind them, and chance.
 pub struct Ties {
     ties: Vec<Tie>,
     rng: Rng,
@@ -78,17 +78,17 @@ struct Tie {
     resource: usize,
     /// The part.
     part: u64,
-    /// The same object where Usages look at it.
+    /// The same object as Usages observe it.
     place: u64,
-    /// The life behind it.
+    /// The record behind it.
     work_item: Behind,
     /// Whether the part is gone.
     over: bool,
-    /// Whether the life behind it has ended.
+    /// Whether the record behind it is finished.
     left: bool,
 }
 
-/// The life behind a part.
+/// The record behind a part.
 enum Behind {
     /// A machine, once one was free.
     Machine(Option<usize>),
@@ -132,7 +132,7 @@ impl Ties {
         self.check(worlds);
     }
 
-    /// A new part gets its life, and may not be deleted but through admission.
+    /// A new part gets its record, and can be deleted only through admission.
     fn begin(&mut self, worlds: &Worlds, tick: Tick) {
         let new: Vec<(usize, Part)> = {
             let broker = worlds.broker.borrow();
@@ -162,13 +162,13 @@ impl Ties {
         asked.dedup();
         for part in asked {
             let Some(tie) = self.ties.iter().find(|it| it.part == part) else {
-                // No controller works on it yet: it goes as it came.
+                // No controller works on it yet: it is removed at once.
                 let mut broker = worlds.broker.borrow_mut();
                 broker.outside.guarded.remove(&part);
                 broker.outside.let_go(part, tick, tick);
                 continue;
             };
-            // A Usage that is asked to go waits for its user, and its XR with it: that is not done.
+            // A deleted Usage would wait for its user, and its XR with it: that is not done.
             if matches!(tie.work_item, Behind::Usage) && has_owner(worlds, part) {
                 continue;
             }
@@ -185,7 +185,7 @@ impl Ties {
         }
     }
 
-    /// One part and the life behind it.
+    /// One part and the record behind it.
     fn follow(&mut self, at: usize, worlds: &Worlds, tick: Tick) {
         let tie = &mut self.ties[at];
         let deleting =
@@ -230,7 +230,7 @@ impl Ties {
         if let Some(tie) = left {
             let Tie { resource, part, .. } = tie;
             let kind = tie.work_item.kind();
-            let what = format!("resource {resource} is Deleted, its {kind} {part} stands");
+            let what = format!("resource {resource} is Deleted, its {kind} {part} exists");
             worlds.broker.borrow_mut().wrong(Checker::GoneBelow, what);
         }
     }
@@ -295,7 +295,7 @@ impl Behind {
         }
     }
 
-    /// A machine that another holds by now has left us.
+    /// A machine that another resource holds by now is gone for us.
     fn is_gone(&self, worlds: &Worlds, part: u64) -> bool {
         match self {
             Self::Machine(row) => row.is_none_or(|row| {
@@ -309,7 +309,7 @@ impl Behind {
     }
 }
 
-/// Begins the life behind a part; nothing if that is not possible now.
+/// Creates the record behind a part; nothing if that is not possible now.
 fn raise(worlds: &Worlds, part: &Part, tick: Tick) -> Option<(u64, Behind)> {
     let mut usage = worlds.usage.borrow_mut();
     let held = |kind, name: &str| {
@@ -346,8 +346,8 @@ fn raise(worlds: &Worlds, part: &Part, tick: Tick) -> Option<(u64, Behind)> {
     }
 }
 
-/// After the storm people take back what they allowed in the fire, and bring the project back that
-/// others want to be members of.
+/// After the fault phase people revoke what they allowed as an emergency, and restore the project
+/// that others are to be members of.
 fn restore(worlds: &Worlds, tick: Tick) {
     if tick != worlds.restored_at() {
         return;

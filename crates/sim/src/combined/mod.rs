@@ -2,8 +2,8 @@
 //! resource in the cloud, and a Usage by which the direct resource holds the machine.
 //!
 //! Each world keeps its own outside, drivers, faults and checkers. [`couple`] joins them: a part of
-//! the XR is an object that the Usages' admission guards, and it goes when the life behind it lets
-//! it go.
+//! the XR is an object that the Usages' admission guards, and it is removed when the record behind
+//! it releases it.
 
 pub mod beyond;
 pub mod breakage;

@@ -1,4 +1,4 @@
-//! One seed, one life in all worlds.
+//! One seed, one run in all worlds.
 
 use std::cell::RefCell;
 
@@ -27,7 +27,7 @@ pub fn names() -> Names {
     names
 }
 
-/// Lives the life of a seed in all worlds.
+/// Runs a seed in all worlds.
 pub fn run_seed(seed: u64, breakage: Option<Breakage>, listen: bool) -> Verdict {
     let worlds = Worlds {
         broker: RefCell::new(brokers(seed, breakage, listen)),
@@ -68,7 +68,7 @@ fn run(worlds: &Worlds, ties: &mut Ties) {
     }
 }
 
-/// The broker's world, whose parts have lives behind them.
+/// The broker's world, whose parts have records behind them.
 fn brokers(seed: u64, breakage: Option<Breakage>, listen: bool) -> broker::state::State {
     let breakage = breakage.and_then(Breakage::of_broker);
     let mut state = broker::state::State::new(seed, breakage, listen);
@@ -143,20 +143,20 @@ fn first_wrong(worlds: &Worlds) -> Option<Wrong> {
 
 fn verdict(worlds: &Worlds) -> Verdict {
     let (names, coverage) = (Names::of_several(), Coverage::default());
-    let mut told = ReadEvents { names, coverage, story: vec![] };
-    told.add(&*worlds.broker.borrow());
-    told.add(&*worlds.usage.borrow());
-    told.add(&*worlds.direct.borrow());
-    told.add(&*worlds.fleet.borrow());
-    told.story.sort_by_key(|it| it.0);
+    let mut report = ReadEvents { names, coverage, story: vec![] };
+    report.add(&*worlds.broker.borrow());
+    report.add(&*worlds.usage.borrow());
+    report.add(&*worlds.direct.borrow());
+    report.add(&*worlds.fleet.borrow());
+    report.story.sort_by_key(|it| it.0);
     Verdict {
         wrong: first_wrong(worlds),
-        coverage: told.coverage,
-        story: told.story.into_iter().map(|it| it.1).collect(),
+        coverage: report.coverage,
+        story: report.story.into_iter().map(|it| it.1).collect(),
     }
 }
 
-/// What the worlds tell of one life.
+/// What the worlds report of one run.
 struct ReadEvents {
     names: Names,
     coverage: Coverage,

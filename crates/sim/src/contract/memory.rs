@@ -43,7 +43,7 @@ pub struct Wish {
     pub api_url: String,
 }
 
-/// The inside of one life.
+/// The control plane of one run.
 #[derive(Debug)]
 pub struct Memory {
     inner: Mutex<Inner>,
@@ -84,7 +84,7 @@ impl Default for Wish {
 }
 
 impl Memory {
-    /// A declaration that was just accepted; `number` tells it from others. `None` if the wish is
+    /// A declaration that was just accepted; `number` distinguishes it. `None` if the wish is
     /// not a legal one.
     pub fn declare(number: u8, wish: &Wish, now: Timestamp) -> Option<Self> {
         let config = config(number)?;
@@ -112,7 +112,7 @@ impl Memory {
         self.inner().config.clone()
     }
 
-    /// What was told.
+    /// The emitted events.
     pub fn events(&self) -> Vec<Event> {
         self.inner().events.clone()
     }
@@ -146,11 +146,11 @@ impl Memory {
         TokenText::compose(id, &[7; 32])
     }
 
-    /// Issues a token, unless the resource is leaving.
+    /// Issues a token, unless the resource is being torn down.
     pub fn issue(&self, generation: Generation) -> Result<(), Trouble> {
         let mut inner = self.inner();
         if !inner.resource.state.admits(generation) {
-            return Err(Trouble::Rejected { what: "the resource is leaving".to_owned() });
+            return Err(Trouble::Rejected { what: "the resource is being torn down".to_owned() });
         }
         inner.tokens.entry(generation).or_insert(TokenState::Redeemable);
         Ok(())
@@ -196,8 +196,8 @@ impl Memory {
         record.state = next;
         inner.events.extend(event);
         if side_writes.revoke_tokens {
-            let run_seed = inner.tokens.values_mut().filter(|it| **it == TokenState::Redeemable);
-            run_seed.for_each(|it| *it = TokenState::Revoked);
+            let live = inner.tokens.values_mut().filter(|it| **it == TokenState::Redeemable);
+            live.for_each(|it| *it = TokenState::Revoked);
         }
         if side_writes.release_provider_config {
             let outstanding = Outstanding { heard_until: None, request_bound: Duration::ZERO };

@@ -1,7 +1,7 @@
 //! What a port means everywhere: suites that every adapter, simulated or real, must pass.
 //!
-//! A suite is a list of promises over the adapter under test, with hands that reach in from
-//! outside. It needs no runtime; the caller brings one.
+//! A suite is a list of promises over the adapter under test, with access from outside. It needs
+//! no runtime; the caller brings one.
 
 pub mod memory;
 pub mod port;

@@ -21,14 +21,14 @@ use usher_domain::tokens::{Outcome, Request, Token};
 use usher_kernel::schedule::{Claim, Entry};
 use usher_kernel::{Generation, Record, Timestamp, Trouble, Version};
 
-/// What a store says instead of doing it.
+/// Why a store refuses a verb.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum No {
     /// The record has moved since it was read.
     Conflict,
     /// What a declaration was resolved against has moved.
     Moved,
-    /// The resource is leaving.
+    /// The resource is being torn down.
     Leaving,
     /// The domain refuses it, by this code.
     Refused(&'static str),
@@ -69,13 +69,12 @@ pub struct TestIds {
 pub struct ReadEvents {
     /// Its place in the log, in the store's own words.
     pub place: String,
-    /// About whom.
     pub resource: ResourceId,
     /// With which version of the record.
     pub version: Version,
     /// The generation at that time.
     pub generation: Generation,
-    /// What was told.
+    /// The emitted event.
     pub event: Event,
 }
 
@@ -90,7 +89,7 @@ pub trait Port {
     /// As if this span had passed.
     fn pass(&mut self, span: Duration);
 
-    /// Another client edits the row of a resource by hand, so that it breaks its own rules.
+    /// Another client edits the row of a resource directly, so that it breaks its own rules.
     fn spoil(&mut self, resource: ResourceId);
 
     /// Reads everything a declaration is resolved against.
@@ -103,7 +102,7 @@ pub trait Port {
     /// Writes an accepted declaration.
     fn accept(&mut self, accepted: Accepted, key: Option<RememberedKey>) -> Result<(), No>;
 
-    /// Leases up to so many due lives.
+    /// Leases up to so many due work items.
     fn claim_due(&mut self, count: u32) -> Result<Batch, No>;
 
     /// Writes a step of a resource or its tombstone.
@@ -118,16 +117,16 @@ pub trait Port {
     /// Gives a lease back after trouble.
     fn postpone(&mut self, work_item: WorkItem, claim: Claim, trouble: &Trouble) -> Result<(), No>;
 
-    /// Makes a life due now; `false` if it is not in the queue.
+    /// Makes a work item due now; `false` if it is not in the queue.
     fn wake(&mut self, work_item: WorkItem) -> Result<bool, No>;
 
     /// Makes a resource due, or its tombstone.
     fn wake_label(&mut self, resource: ResourceId) -> Result<bool, No>;
 
-    /// Makes every life due that something could still happen to.
+    /// Makes every unfinished work item due.
     fn wake_all(&mut self) -> Result<(), No>;
 
-    /// Carries out what a person orders.
+    /// Carries out a person's command.
     fn order(&mut self, resource: ResourceId, order: Command) -> Result<Resource, No>;
 
     /// Issues the token of a generation.
@@ -154,6 +153,6 @@ pub trait Port {
     /// Reads the peers of a resource, oldest generation first.
     fn peers(&mut self, resource: ResourceId) -> Result<Vec<Peer>, No>;
 
-    /// Reads what was told after a place in the log, or from its beginning.
+    /// Reads the events after a place in the log, or from its beginning.
     fn events(&mut self, after: Option<&str>, count: u32) -> Result<Vec<ReadEvents>, No>;
 }

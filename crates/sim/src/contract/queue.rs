@@ -1,6 +1,6 @@
 //! What every store promises of its queue.
 
-#![expect(clippy::expect_used, reason = "a promise that is broken is told as a test tells it")]
+#![expect(clippy::expect_used, reason = "a broken promise fails the test")]
 
 use usher_domain::broker::ledger::{Command, ResourceWrite};
 use usher_domain::broker::phase::Phase;
@@ -41,7 +41,7 @@ pub(super) fn a_lease_that_ended_is_given_again_and_counted(port: &mut dyn Port)
     assert_eq!(second.claim.attempt, 2);
     assert!(first.claim.fence < second.claim.fence);
     let entry = port.entry(work_item(&made)).expect("it answers").expect("it has a turn");
-    assert!(entry.unreturned_until.is_some(), "the first one may still be heard");
+    assert!(entry.unreturned_until.is_some(), "a request of the first lease may still arrive");
 }
 
 pub(super) fn an_overtaken_lease_holder_changes_nothing(port: &mut dyn Port) {
@@ -51,10 +51,10 @@ pub(super) fn an_overtaken_lease_holder_changes_nothing(port: &mut dyn Port) {
     let second = claim(port, work_item(&made));
     let before = port.entry(work_item(&made)).expect("it answers");
     let late = give_back(&first, Wake::Now);
-    port.release(late).expect("it is heard");
+    port.release(late).expect("it is accepted");
     assert_eq!(port.entry(work_item(&made)).expect("it answers"), before, "by its release");
     let trouble = Trouble::Corrupt { what: "late".to_owned() };
-    port.postpone(work_item(&made), first.claim, &trouble).expect("it is heard");
+    port.postpone(work_item(&made), first.claim, &trouble).expect("it is accepted");
     assert_eq!(port.entry(work_item(&made)).expect("it answers"), before, "by its trouble");
     let kept = step(&first, Phase::Provisioning, None);
     let given = ResourceWrite { lease: None, release: Some(late), ..kept.clone() };
@@ -68,7 +68,7 @@ pub(super) fn a_wake_up_during_a_step_is_never_lost(port: &mut dyn Port) {
     let made = declare(port, 1);
     let leased = claim(port, work_item(&made));
     assert!(port.wake(work_item(&made)).expect("it answers"));
-    port.release(give_back(&leased, Wake::Never)).expect("it is heard");
+    port.release(give_back(&leased, Wake::Never)).expect("it is accepted");
     let leased = claim(port, work_item(&made));
     assert!(port.wake(work_item(&made)).expect("it answers"));
     let mut write = step(&leased, Phase::Provisioning, None);
@@ -77,14 +77,14 @@ pub(super) fn a_wake_up_during_a_step_is_never_lost(port: &mut dyn Port) {
     let leased = claim(port, work_item(&made));
     assert!(port.wake(work_item(&made)).expect("it answers"));
     let trouble = Trouble::Rejected { what: "the outside".to_owned() };
-    port.postpone(work_item(&made), leased.claim, &trouble).expect("it is heard");
+    port.postpone(work_item(&made), leased.claim, &trouble).expect("it is accepted");
     claim(port, work_item(&made));
 }
 
 pub(super) fn a_rest_without_a_timer_ends_with_a_wake_up(port: &mut dyn Port) {
     let made = declare(port, 1);
     let leased = claim(port, work_item(&made));
-    port.release(give_back(&leased, Wake::OnChange)).expect("it is heard");
+    port.release(give_back(&leased, Wake::OnChange)).expect("it is accepted");
     port.pass(LONG);
     let due = |port: &mut dyn Port| {
         let batch = port.claim_due(64).expect("it answers");
@@ -94,7 +94,7 @@ pub(super) fn a_rest_without_a_timer_ends_with_a_wake_up(port: &mut dyn Port) {
     assert!(port.wake(work_item(&made)).expect("it answers"));
     let leased = claim(port, work_item(&made));
     let at = port.now().after(LONG / 2);
-    port.release(give_back(&leased, Wake::At(at))).expect("it is heard");
+    port.release(give_back(&leased, Wake::At(at))).expect("it is accepted");
     assert!(!due(port), "its time has not come");
     port.pass(LONG);
     assert!(due(port), "its time has come");
@@ -104,18 +104,18 @@ pub(super) fn trouble_sets_the_pace(port: &mut dyn Port) {
     let made = declare(port, 1);
     let what = "the outside".to_owned();
     let leased = claim(port, work_item(&made));
-    port.postpone(work_item(&made), leased.claim, &Trouble::Conflict).expect("it is heard");
+    port.postpone(work_item(&made), leased.claim, &Trouble::Conflict).expect("it is accepted");
     let leased = claim(port, work_item(&made));
     assert_eq!(leased.claim.attempt, 2, "at once, and still counted");
     let rejected = Trouble::Rejected { what: what.clone() };
-    port.postpone(work_item(&made), leased.claim, &rejected).expect("it is heard");
+    port.postpone(work_item(&made), leased.claim, &rejected).expect("it is accepted");
     let entry = port.entry(work_item(&made)).expect("it answers").expect("it has a turn");
     assert_eq!(entry.lease_until, None);
     assert!(entry.due.is_some_and(|due| leased.now < due), "it is slow");
     assert!(entry.unreturned_until.is_some(), "its last request may still arrive");
     port.pass(LONG);
     let leased = claim(port, work_item(&made));
-    port.postpone(work_item(&made), leased.claim, &Trouble::Corrupt { what }).expect("it is heard");
+    port.postpone(work_item(&made), leased.claim, &Trouble::Corrupt { what }).expect("it is taken");
     assert!(port.wake(work_item(&made)).expect("it answers"));
     let entry = port.entry(work_item(&made)).expect("it answers").expect("it has a turn");
     assert!(entry.parked && entry.lease_until.is_none());

@@ -2,7 +2,7 @@
 //!
 //! Each promise begins with a fresh store and panics with a sentence if it is broken.
 
-#![expect(clippy::expect_used, reason = "a promise that is broken is told as a test tells it")]
+#![expect(clippy::expect_used, reason = "a broken promise fails the test")]
 
 use std::time::Duration;
 
@@ -194,7 +194,7 @@ fn a_row_that_breaks_its_rules_is_parked_and_stops_no_other(port: &mut dyn Port)
     let batch = port.claim_due(64).expect("it answers");
     let parked: Vec<WorkItem> = batch.parked.iter().map(|it| it.0).collect();
     assert_eq!(parked, [work_item(&bad)]);
-    assert!(batch.leased.iter().any(|it| it.item == work_item(&good)), "everybody else goes on");
+    assert!(batch.leased.iter().any(|it| it.item == work_item(&good)), "other records continue");
     assert!(batch.leased.iter().all(|it| it.item != work_item(&bad)));
     let entry = port.entry(work_item(&bad)).expect("it answers").expect("it has a turn");
     assert!(entry.parked && entry.lease_until.is_none());
@@ -209,46 +209,46 @@ fn deletion_is_told_once_and_wins(port: &mut dyn Port) {
     assert!(asked.deletion_requested_at().is_some());
     let late = step(&leased, Phase::Ready, Some(Event::Ready));
     assert_eq!(port.commit(late), Err(No::Conflict), "a step that began before it comes too late");
-    port.release(give_back(&leased, Wake::Never)).expect("it is heard");
+    port.release(give_back(&leased, Wake::Never)).expect("it is accepted");
     claim(port, work_item(&made));
     let again = port.order(made.id(), Command::Deprovision).expect("it is known");
     assert_eq!(again, asked, "asking again changes nothing");
-    let told = [
+    let emitted = [
         (made.id(), EventType::Requested, Version(1)),
         (made.id(), EventType::Deleting, Version(2)),
     ];
-    assert_eq!(types(port), told);
+    assert_eq!(types(port), emitted);
     assert_eq!(port.order(made.id(), Command::Replace), Err(No::Refused("not_replaceable")));
 }
 
 fn deletion_waits_for_requests_that_may_still_arrive(port: &mut dyn Port) {
-    let (rested, held) = (declare(port, 1), declare(port, 2));
+    let (released, held) = (declare(port, 1), declare(port, 2));
     let batch = port.claim_due(64).expect("it answers").leased;
     let leased = |it| batch.iter().find(|found| found.item == it).expect("it was due");
-    port.release(give_back(leased(work_item(&rested)), Wake::OnChange)).expect("it is heard");
+    port.release(give_back(leased(work_item(&released)), Wake::OnChange)).expect("it is accepted");
     let until = leased(work_item(&held)).claim.until;
-    let quiet = |port: &mut dyn Port, id| {
+    let grace = |port: &mut dyn Port, id| {
         port.order(id, Command::Deprovision).expect("it is known").fields().grace_until
     };
-    assert_eq!(quiet(port, rested.id()), None, "no request is outstanding");
-    let quiet = quiet(port, held.id());
+    assert_eq!(grace(port, released.id()), None, "no request is outstanding");
+    let grace = grace(port, held.id());
     assert!(
-        quiet.is_some_and(|it| until < it),
-        "{quiet:?}: longer than the lease, until {until:?}"
+        grace.is_some_and(|it| until < it),
+        "{grace:?}: longer than the lease, until {until:?}"
     );
     let unmoved = leased(work_item(&held));
-    port.postpone(work_item(&held), unmoved.claim, &Trouble::Conflict).expect("it is heard");
+    port.postpone(work_item(&held), unmoved.claim, &Trouble::Conflict).expect("it is accepted");
     let next = claim(port, work_item(&held));
-    let quiet = resource(&next).state.fields().grace_until;
-    assert_eq!(quiet, None, "a lease that was given back is not waited for");
+    let grace = resource(&next).state.fields().grace_until;
+    assert_eq!(grace, None, "a lease that was given back is not waited for");
     let trouble = Trouble::unavailable("the outside".to_owned());
     let lost = declare(port, 3);
     let leased = claim(port, work_item(&lost));
     port.order(lost.id(), Command::Deprovision).expect("it is known");
-    port.postpone(work_item(&lost), leased.claim, &trouble).expect("it is heard");
+    port.postpone(work_item(&lost), leased.claim, &trouble).expect("it is accepted");
     let next = claim(port, work_item(&lost));
-    let quiet = resource(&next).state.fields().grace_until;
-    assert!(quiet.is_some_and(|it| next.now < it), "its last request may still arrive: {quiet:?}");
+    let grace = resource(&next).state.fields().grace_until;
+    assert!(grace.is_some_and(|it| next.now < it), "its last request may still arrive: {grace:?}");
 }
 
 fn a_token_is_issued_once_and_not_while_leaving(port: &mut dyn Port) {
@@ -283,7 +283,7 @@ fn a_token_becomes_one_peer_and_wakes_its_life(port: &mut dyn Port) {
     assert_eq!(port.redeem(&other), Ok(refused), "another agent comes too late");
     let peers = port.peers(made.id()).expect("it answers");
     assert_eq!(peers.iter().map(|it| it.id).collect::<Vec<_>>(), [mine.peer]);
-    port.release(give_back(&leased, Wake::Never)).expect("it is heard");
+    port.release(give_back(&leased, Wake::Never)).expect("it is accepted");
     claim(port, work_item(&made));
 }
 
@@ -308,20 +308,20 @@ fn an_end_releases_what_was_held_and_begins_a_tombstone(port: &mut dyn Port) {
     let tombstone = WorkItem::Tombstone(first.id());
     assert!(port.entry(tombstone).expect("it answers").is_some(), "a tombstone watches");
     assert_eq!(port.entry(WorkItem::Tombstone(second.id())), Ok(None));
-    let told = types(port).into_iter().filter(|it| it.1 == EventType::Deleted).count();
-    assert_eq!(told, 1);
-    // A ProviderConfig with users rests; the last one that leaves wakes it under its lease.
+    let emitted = types(port).into_iter().filter(|it| it.1 == EventType::Deleted).count();
+    assert_eq!(emitted, 1);
+    // A ProviderConfig with users is idle; its last user's deletion wakes it under its lease.
     let entry = port.entry(config).expect("it answers").expect("it is in the queue");
     assert_eq!(entry.wake_seq, leased.claim.wake_seq);
     end(port, second.id());
-    port.release(give_back(&leased, Wake::Never)).expect("it is heard");
+    port.release(give_back(&leased, Wake::Never)).expect("it is accepted");
     claim(port, config);
 }
 
 fn a_provider_config_that_is_ready_wakes_its_users(port: &mut dyn Port) {
     let made = declare(port, 1);
     let leased = claim(port, work_item(&made));
-    port.release(give_back(&leased, Wake::OnChange)).expect("it is heard");
+    port.release(give_back(&leased, Wake::OnChange)).expect("it is accepted");
     let ready = walk_config_to_ready(port, config_id(&made));
     assert_eq!(ready.state.phase, provider_config::Phase::Ready);
     claim(port, work_item(&made));
@@ -341,7 +341,7 @@ fn a_peer_that_moved_wakes_its_life(port: &mut dyn Port) {
     port.move_peer(&before, &after).expect("it is where it was");
     assert_eq!(port.peers(made.id()), Ok(vec![after.clone()]));
     assert_eq!(port.move_peer(&before, &after), Err(No::Conflict), "it has moved");
-    port.release(give_back(&leased, Wake::Never)).expect("it is heard");
+    port.release(give_back(&leased, Wake::Never)).expect("it is accepted");
     claim(port, work_item(&made));
 }
 
@@ -360,8 +360,8 @@ fn what_was_given_up_can_be_taken_back(port: &mut dyn Port) {
     assert_eq!(port.config(config_id(&made)).expect("it is there").state.users, 0);
     port.order(made.id(), reap()).expect("it was given up");
     claim(port, WorkItem::Tombstone(made.id()));
-    let told: Vec<EventType> = types(port).into_iter().map(|it| it.1).collect();
-    assert_eq!(told, [EventType::Requested, EventType::Deleted], "nothing is told again");
+    let emitted: Vec<EventType> = types(port).into_iter().map(|it| it.1).collect();
+    assert_eq!(emitted, [EventType::Requested, EventType::Deleted], "nothing is emitted again");
 }
 
 fn a_reader_reads_every_event_once_and_in_order(port: &mut dyn Port) {
@@ -377,8 +377,8 @@ fn a_reader_reads_every_event_once_and_in_order(port: &mut dyn Port) {
     let all: Vec<_> = early.into_iter().chain(late).collect();
     assert_eq!(pages(port, None, 64), all, "and a new reader the same");
     for it in &made {
-        let mine = all.iter().filter(|told| told.resource == it.id());
-        let versions: Vec<Version> = mine.map(|told| told.version).collect();
+        let mine = all.iter().filter(|event| event.resource == it.id());
+        let versions: Vec<Version> = mine.map(|event| event.version).collect();
         assert_eq!(versions, [Version(1), Version(2)]);
     }
 }

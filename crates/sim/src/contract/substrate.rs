@@ -8,7 +8,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::missing_panics_doc,
-    reason = "a promise that is broken is told as a test tells it"
+    reason = "a broken promise fails the test"
 )]
 
 use usher_domain::broker::aggregate::Resource;
@@ -32,7 +32,7 @@ use super::test_world::{
 /// How many moments are waited for something that must not happen.
 const DOUBT: usize = 20;
 
-/// Nothing stands before anything was made, and the answer is a positive one.
+/// Nothing exists before anything was made, and the answer is a positive one.
 pub async fn a_name_that_was_never_used_is_absent(world: &impl TestWorld) {
     let seen = snapshot(world).await;
     let nothing = (Anchor::Absent, Xr::Absent, Composed::None, Visibility::Complete);
@@ -47,12 +47,12 @@ pub async fn a_create_may_be_repeated_and_makes_one_object(world: &impl TestWorl
     assert_eq!(uid(world, &anchor_name(world)).await, Some(anchor.clone()));
     create_xr(world, &anchor).await.expect("a create is done");
     let xr = uid(world, &xr_name(world)).await;
-    assert!(xr.is_some(), "the substrate stands");
+    assert!(xr.is_some(), "the substrate exists");
     create_xr(world, &anchor).await.expect("a repeated create is done");
     assert_eq!(uid(world, &xr_name(world)).await, xr);
 }
 
-/// Whose name was taken is told so, and leaves the other's object alone.
+/// A taken name is reported as such, and the other owner's object is not touched.
 pub async fn a_name_that_is_taken_is_foreign_and_left_alone(world: &impl TestWorld) {
     let name = anchor_name(world);
     world.meddle(Meddling::TakeName(name.clone())).await;
@@ -85,7 +85,7 @@ pub async fn an_apply_needs_the_object_that_was_seen(world: &impl TestWorld) {
     create_xr(world, &anchor).await.expect("a create is done");
     let other = apply_xr(world, &anchor, Uid::new("u999")).await;
     assert!(matches!(other, Err(Trouble::Blocked { .. })), "{other:?}");
-    let seen = uid(world, &xr_name(world)).await.expect("the substrate stands");
+    let seen = uid(world, &xr_name(world)).await.expect("the substrate exists");
     apply_xr(world, &anchor, seen.clone()).await.expect("an apply onto what was seen is done");
     assert_eq!(uid(world, &xr_name(world)).await, Some(seen));
 }
@@ -94,7 +94,7 @@ pub async fn an_apply_needs_the_object_that_was_seen(world: &impl TestWorld) {
 pub async fn nothing_stays_under_an_anchor_that_is_gone(world: &impl TestWorld) {
     let anchor = anchored(world).await;
     delete_anchor(world, &anchor).await.expect("a deletion is done");
-    until(world, "the anchor goes", |seen| seen.anchor == Anchor::Absent).await;
+    until(world, "the anchor is gone", |seen| seen.anchor == Anchor::Absent).await;
     let late = create_xr(world, &anchor).await;
     until(world, "a late create leaves no substrate", |seen| seen.xr == Xr::Absent).await;
     for _ in 0..PATIENCE {
@@ -106,14 +106,14 @@ pub async fn nothing_stays_under_an_anchor_that_is_gone(world: &impl TestWorld) 
         }
         world.pass().await;
     }
-    panic!("a part stands under an anchor that is gone");
+    panic!("a part exists under an anchor that is gone");
 }
 
-/// What stands under an anchor goes with it, parts and all.
+/// What exists under an anchor is deleted with it, parts and all.
 pub async fn what_stands_under_an_anchor_goes_with_it(world: &impl TestWorld) {
     let anchor = stand(world).await;
     delete_anchor(world, &anchor).await.expect("a deletion is done");
-    until(world, "all of it goes", |seen| {
+    until(world, "all of it is gone", |seen| {
         (seen.anchor, seen.xr, seen.composed) == (Anchor::Absent, Xr::Absent, Composed::None)
     })
     .await;
@@ -122,7 +122,7 @@ pub async fn what_stands_under_an_anchor_goes_with_it(world: &impl TestWorld) {
 /// A deletion names its object, and is done if there is none.
 pub async fn a_deletion_names_its_object(world: &impl TestWorld) {
     let anchor = stand(world).await;
-    let xr = uid(world, &xr_name(world)).await.expect("the substrate stands");
+    let xr = uid(world, &xr_name(world)).await.expect("the substrate exists");
     let other = Uid::new("u999");
     let refused = delete_xr(world, &other).await;
     assert!(matches!(refused, Err(Trouble::Blocked { .. })), "{refused:?}");
@@ -132,7 +132,7 @@ pub async fn a_deletion_names_its_object(world: &impl TestWorld) {
     assert_eq!(uid(world, &xr_name(world)).await, Some(xr.clone()));
     assert_eq!(uid(world, &anchor_name(world)).await, Some(anchor));
     delete_xr(world, &xr).await.expect("a deletion is done");
-    until(world, "the substrate goes", |seen| seen.xr == Xr::Absent).await;
+    until(world, "the substrate is gone", |seen| seen.xr == Xr::Absent).await;
     delete_xr(world, &xr).await.expect("what is gone may be deleted again");
 }
 
@@ -152,7 +152,7 @@ pub async fn a_substrate_says_what_it_composed(world: &impl TestWorld) {
 pub async fn a_deletion_ends_with_every_part_gone(world: &impl TestWorld) {
     stand(world).await;
     let recorded = parts(world);
-    let xr = uid(world, &xr_name(world)).await.expect("the substrate stands");
+    let xr = uid(world, &xr_name(world)).await.expect("the substrate exists");
     delete_xr(world, &xr).await.expect("a deletion is done");
     for _ in 0..PATIENCE {
         let seen = record_snapshot(world).await;
@@ -160,7 +160,7 @@ pub async fn a_deletion_ends_with_every_part_gone(world: &impl TestWorld) {
             .iter()
             .all(|it| matches!(answer(&seen, it), None | Some(Answer::Absent { .. })));
         if seen.facts.xr == Xr::Absent && seen.facts.composed == Composed::None {
-            assert!(all_absent, "a part stands that is not told");
+            assert!(all_absent, "a part exists that is not reported");
             return;
         }
         world.pass().await;
@@ -168,7 +168,7 @@ pub async fn a_deletion_ends_with_every_part_gone(world: &impl TestWorld) {
     panic!("the parts never go");
 }
 
-/// What another client removed is seen to be absent, and its life is woken.
+/// What another client removed is seen to be absent, and its record is woken.
 pub async fn what_was_taken_away_is_absent_and_wakes_its_life(world: &impl TestWorld) {
     stand(world).await;
     world.was_woken().await;
@@ -177,13 +177,13 @@ pub async fn what_was_taken_away_is_absent_and_wakes_its_life(world: &impl TestW
     until(world, "it is seen to be gone", |seen| seen.xr == Xr::Absent).await;
 }
 
-/// Whatever changes wakes the life whose label it carries.
+/// Whatever changes wakes the record whose label it carries.
 pub async fn a_change_wakes_its_life(world: &impl TestWorld) {
     let anchor = anchored(world).await;
     woken(world, "an anchor that came").await;
     create_xr(world, &anchor).await.expect("a create is done");
     woken(world, "a substrate that came").await;
-    // What was read already may have told of that, too.
+    // What was read already may have reported that, too.
     if snapshot(world).await.facts.xr != Xr::Ready {
         woken(world, "a substrate that became ready").await;
     }
@@ -213,19 +213,19 @@ pub async fn a_world_that_does_not_answer_is_not_empty(world: &impl TestWorld) {
     until(world, "it answers again", |seen| seen.xr == Xr::Ready).await;
 }
 
-/// A life comes in, is told ready once, and goes out with every name settled.
+/// A resource is provisioned, emits `Ready` once, and is torn down with every name settled.
 pub async fn a_life_walks_in_and_out(world: &impl TestWorld) {
     let ready = |it: &Resource| it.phase() == Phase::Ready;
     walk(world, "Ready", ready).await;
-    let told = || -> Vec<EventType> {
+    let emitted = || -> Vec<EventType> {
         let events = world.events();
         let types = events.iter().map(Event::event_type);
         types.filter(|it| *it != EventType::Requested).collect()
     };
-    assert_eq!(told(), [EventType::Ready]);
+    assert_eq!(emitted(), [EventType::Ready]);
     world.retire().await;
     walk(world, "Deleted", |it| it.phase() == Phase::Deleted).await;
-    assert_eq!(told(), [EventType::Ready, EventType::Deleting, EventType::Deleted]);
+    assert_eq!(emitted(), [EventType::Ready, EventType::Deleting, EventType::Deleted]);
     let record = world.resource();
     assert_eq!(record.state.fields().outcome, Some(Outcome::Removed));
     let open = record.name_ledger.rows().iter().find(|row| !row.state.is_settled());
@@ -235,7 +235,7 @@ pub async fn a_life_walks_in_and_out(world: &impl TestWorld) {
     config_walks(world, provider_config::Phase::Gone).await;
 }
 
-/// A substrate that vanished unasked is replaced by a new generation, and the life is ready again.
+/// A vanished substrate is replaced by a new generation, and the resource is ready again.
 pub async fn a_lost_substrate_is_replaced(world: &impl TestWorld) {
     walk(world, "Ready", |it| it.phase() == Phase::Ready).await;
     world.meddle(Meddling::Remove(xr_name(world))).await;
@@ -245,7 +245,7 @@ pub async fn a_lost_substrate_is_replaced(world: &impl TestWorld) {
     walk(world, "Deleted", |it| it.phase() == Phase::Deleted).await;
 }
 
-/// A tombstone takes away what a late request creates.
+/// A tombstone removes what a late request creates.
 pub async fn a_tombstone_takes_away_what_came_back(world: &impl TestWorld) {
     walk(world, "Ready", |it| it.phase() == Phase::Ready).await;
     world.retire().await;
@@ -254,8 +254,8 @@ pub async fn a_tombstone_takes_away_what_came_back(world: &impl TestWorld) {
     let anchor = world.resource().state.anchor_name(Generation::FIRST);
     let late = Effect::CreateAnchor { anchor };
     let done = World::<Broker>::apply(world, &world.resource(), &late).await;
-    done.expect("a late driver is heard");
-    woken(world, "what came back").await;
+    done.expect("a late driver is answered");
+    woken(world, "what reappeared").await;
     assert_ne!(snapshot(world).await.facts.anchor, Anchor::Absent);
     for _ in 0..PATIENCE {
         let _ = step(&Tombstone::default(), world, world, world.now()).await;
@@ -264,7 +264,7 @@ pub async fn a_tombstone_takes_away_what_came_back(world: &impl TestWorld) {
             return;
         }
     }
-    panic!("what came back stays");
+    panic!("what reappeared stays");
 }
 
 async fn nothing_is_gone_in(world: &impl TestWorld, meddling: Meddling) {
@@ -278,7 +278,7 @@ async fn nothing_is_gone_in(world: &impl TestWorld, meddling: Meddling) {
     until(world, "the right world is believed again", |seen| seen.xr == Xr::Ready).await;
 }
 
-/// No name that was seen is told gone.
+/// No name that was seen is reported gone.
 fn assert_no_absence(record: &Record<Resource>, seen: &Observed) {
     let changed = record.name_ledger.absorb(&seen.sightings);
     let gone = changed.iter().find(|row| row.state == NameState::Gone);

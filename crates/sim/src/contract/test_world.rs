@@ -1,10 +1,6 @@
-//! A world under test, with hands that reach in from outside, and how it is worked with.
+//! A world under test, with access from outside, and how it is worked with.
 
-#![expect(
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a promise that is broken is told as a test tells it"
-)]
+#![expect(clippy::expect_used, clippy::panic, reason = "a broken promise fails the test")]
 
 use std::time::Duration;
 
@@ -30,7 +26,7 @@ pub(super) const PATIENCE: usize = 2_000;
 pub enum Meddling {
     /// Puts an object of their own under a name.
     TakeName(Name),
-    /// Takes away what stands under a name.
+    /// Removes the object of this name.
     Remove(Name),
     /// Puts another, empty world in its place.
     Rebuild,
@@ -42,7 +38,7 @@ pub enum Meddling {
     Restore,
 }
 
-/// A world under test, its ledger, and the hands that reach in from outside.
+/// A world under test, its ledger, and access from outside.
 pub trait TestWorld:
     World<Broker>
     + World<Tombstone>
@@ -54,7 +50,7 @@ pub trait TestWorld:
     /// The clock.
     fn now(&self) -> Timestamp;
 
-    /// Lets the world go on for a moment.
+    /// Lets some time pass in the world.
     fn pass(&self) -> impl Future<Output = ()>;
 
     /// The resource that was declared.
@@ -63,7 +59,7 @@ pub trait TestWorld:
     /// Its ProviderConfig.
     fn config(&self) -> Record<ProviderConfig>;
 
-    /// What was told of the resource since it was declared.
+    /// The events of the resource since it was declared.
     fn events(&self) -> Vec<Event>;
 
     /// Lets the node of the current generation enrol, if it can.
@@ -72,14 +68,14 @@ pub trait TestWorld:
     /// Asks for the deletion of the resource.
     fn retire(&self) -> impl Future<Output = ()>;
 
-    /// Whether the watch told of the resource since it was last asked.
+    /// Whether the watch reported a change of the resource since the last call.
     fn was_woken(&self) -> impl Future<Output = bool>;
 
     /// Another client's deed.
     fn meddle(&self, meddling: Meddling) -> impl Future<Output = ()>;
 }
 
-/// Lets a life go on until it is where it should be.
+/// Runs steps of a resource until it is where it should be.
 pub(super) async fn walk(
     world: &impl TestWorld,
     where_to: &str,
@@ -125,8 +121,8 @@ pub(super) async fn stand(world: &impl TestWorld) -> Uid {
 
 pub(super) async fn anchored(world: &impl TestWorld) -> Uid {
     create_anchor(world).await.expect("a create is done");
-    until(world, "the anchor stands", |seen| seen.anchor == Anchor::Ours).await;
-    uid(world, &anchor_name(world)).await.expect("the anchor stands")
+    until(world, "the anchor exists", |seen| seen.anchor == Anchor::Ours).await;
+    uid(world, &anchor_name(world)).await.expect("the anchor exists")
 }
 
 pub(super) async fn until(world: &impl TestWorld, what: &str, holds: impl Fn(&Facts) -> bool) {
@@ -159,7 +155,7 @@ pub(super) async fn snapshot(world: &impl TestWorld) -> Observed {
     World::<Broker>::observe(world, &world.resource()).await.expect("the world answers")
 }
 
-/// Looks, and records what was seen as a step would, deciding nothing.
+/// Takes a snapshot, and records what was seen as a step would, deciding nothing.
 pub(super) async fn record_snapshot(world: &impl TestWorld) -> Observed {
     let record = world.resource();
     if let Ok(seen) = World::<Broker>::observe(world, &record).await {
@@ -190,7 +186,7 @@ pub(super) async fn uid(world: &impl TestWorld, name: &Name) -> Option<Uid> {
     }
 }
 
-/// How many objects of ours this look saw, the anchor aside.
+/// How many objects of ours this snapshot saw, the anchor aside.
 pub(super) fn standing_parts(seen: &Observed) -> usize {
     let ours = seen.sightings.iter().filter(|it| !is_anchor(&it.name));
     ours.filter(|it| matches!(it.answer, Answer::Present { ours: true, .. })).count()

@@ -1,10 +1,6 @@
-//! What the promises of a store are told with: declarations, steps, ends.
+//! What the promises of a store are written with: declarations, steps, ends.
 
-#![expect(
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a promise that is broken is told as a test tells it"
-)]
+#![expect(clippy::expect_used, clippy::panic, reason = "a broken promise fails the test")]
 
 use serde_json::Map;
 use usher_domain::broker::accept::{self, Accepted, Minted, Provision};
@@ -87,13 +83,13 @@ pub(super) fn declare(port: &mut dyn Port, number: u128) -> Resource {
     resource
 }
 
-/// Claims a life that is due; leases of others are left to end.
+/// Claims a due work item; leases of other workers expire.
 pub(super) fn claim(port: &mut dyn Port, work_item: WorkItem) -> Leased {
     let leased = port.claim_due(64).expect("it answers").leased;
     leased.into_iter().find(|it| it.item == work_item).expect("it is due")
 }
 
-/// Whether a life is leased, or could be.
+/// Whether a work item is leased, or could be.
 pub(super) fn claim_or_leased(port: &mut dyn Port, work_item: WorkItem) -> bool {
     let batch = port.claim_due(64).expect("it answers");
     let entry = port.entry(work_item).expect("it answers").expect("it has a turn");
@@ -153,7 +149,7 @@ pub(super) const fn give_back(leased: &Leased, wake: Wake) -> Release {
     Release { item: leased.item, claim: leased.claim, wake, reason: REASON }
 }
 
-/// Brings a resource to its end: everything is gone, and it is told.
+/// Finishes a resource: everything is gone, and `Deleted` is emitted.
 pub(super) fn end(port: &mut dyn Port, id: ResourceId) {
     port.order(id, Command::Deprovision).expect("it is known");
     let record = port.resource(id).expect("it is there");
@@ -215,8 +211,8 @@ pub(super) fn pages(port: &mut dyn Port, after: Option<&str>, count: u32) -> Vec
     }
 }
 
-/// Everything that was told.
+/// Every event that was emitted.
 pub(super) fn types(port: &mut dyn Port) -> Vec<(ResourceId, EventType, Version)> {
-    let told = pages(port, None, 64);
-    told.iter().map(|it| (it.resource, it.event.event_type(), it.version)).collect()
+    let emitted = pages(port, None, 64);
+    emitted.iter().map(|it| (it.resource, it.event.event_type(), it.version)).collect()
 }

@@ -30,7 +30,7 @@ words! {
         TellTwice = "tell-twice",
         /// No event is written.
         TellNothing = "tell-nothing",
-        /// Any reference that does not resolve makes an orphan, and an orphan is let go.
+        /// Any reference that does not resolve makes an orphan, and an orphan is released.
         ReleaseOnDependencyError = "release-on-dependency-error",
         /// A failed read counts as absence.
         ErrorIsAbsent = "error-is-absent",
@@ -40,19 +40,19 @@ words! {
         SkipStamp = "skip-stamp",
         /// Whatever has the name is deleted.
         DeleteWithoutPrecondition = "delete-without-precondition",
-        /// Deletion asks about what the spec stands for.
+        /// Deletion asks about the identity that the spec declares.
         SpecOverRecord = "spec-over-record",
         /// Whatever has the name is ours.
         ForeignIsOurs = "foreign-is-ours",
-        /// A stamp is believed on whatever object it stands.
+        /// A stamp is believed on whatever object carries it.
         CopyIsBelieved = "copy-is-believed",
         /// What a stamp names is taken for ours.
         StampIsProof = "stamp-is-proof",
-        /// What was asked to go is taken for gone.
+        /// An object whose deletion was requested is taken for gone.
         ReleaseBeforeVerify = "release-before-verify",
-        /// Configuration references are resolved on the way out.
+        /// Configuration references are resolved during teardown.
         ResolveConfiguration = "resolve-configuration-on-delete",
-        /// An orphan is let go although its policy holds it.
+        /// An orphan is released although its policy holds it.
         OrphanUnderHold = "orphan-released-under-hold",
         /// No operation is remembered.
         ForgetOperation = "forget-operation",
@@ -80,7 +80,7 @@ words! {
         GuessPolicy = "guess-policy",
         /// A lost ledger counts as one that never sent anything.
         ForgetHistory = "forget-history",
-        /// A spec that stands for another identity is followed.
+        /// A spec that declares another identity is followed.
         FollowSpec = "follow-spec",
         /// Things are created before our finalizer is on.
         SkipFinalizer = "skip-finalizer",
@@ -88,7 +88,7 @@ words! {
         LoseIntent = "lose-intent",
         /// A row that ended is dropped with its record.
         ForgetEnded = "forget-ended",
-        /// What is steady is looked at again and again.
+        /// An idle object is polled again and again.
         PollAtRest = "poll-at-rest",
         /// What is as declared waits for a change, although an operation is unknown.
         WaitOnIncomplete = "wait-on-incomplete",
@@ -109,7 +109,7 @@ impl Breakage {
         }
     }
 
-    /// Before the fold: bends what a look brought back.
+    /// Before the fold: bends what a snapshot returned.
     pub fn bend_snapshot(self, record: &Record<Resource>, snapshot: &mut Snapshot) {
         let takes_for_gone =
             self == Self::ReleaseBeforeVerify && record.state.fields().asked_at.is_some();
@@ -222,7 +222,7 @@ impl Breakage {
         decision.next = rebuilt(&decision.next, fields);
     }
 
-    /// Around the Ledger: bends what is told.
+    /// Around the Ledger: bends what is emitted.
     pub fn bend_event(self, event: Option<Event>) -> Option<Event> {
         event.filter(|_| self != Self::TellNothing)
     }
@@ -298,7 +298,7 @@ fn wait_for_reference(record: &Record<Resource>, now: Timestamp, decision: &mut 
     decision.reason = Reason::ReferenceNotFound;
 }
 
-/// Moves on to what the spec stands for, although something else is on record.
+/// Moves on to the identity that the spec declares, although another one is on record.
 fn follow(
     record: &Record<Resource>,
     seen: &Observed,

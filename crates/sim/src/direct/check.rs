@@ -24,19 +24,19 @@ use crate::words::words;
 words! {
     /// What the direct world is held to.
     Checker {
-        /// Whatever of ours stands in the cloud is named by a row, an orphan record or its object.
+        /// Every cloud object of ours is named by a row, an orphan record or its object.
         // Requirement: I-17
         Named = "named",
         /// A foreign cloud object is never touched.
         // Requirement: I-12, I-13, I-28, I-37
         ForeignUntouched = "foreign-untouched",
-        /// An end by absence means that nothing of ours stands or is on its way.
+        /// An end by absence means that nothing of ours exists or is in flight.
         // Requirement: I-9, I-10, I-22
         ReleaseMeansGone = "release-means-gone",
         /// Nothing ends by absence on an answer that does not count.
         // Requirement: I-8, I-16, I-38
         KnownRelease = "known-release",
-        /// An orphan is let go only by its policy, and only if its identity is not known.
+        /// An orphan is released only by its policy, and only if its identity is not known.
         // Requirement: I-15, I-17
         OrphanByPolicy = "orphan-by-policy",
         /// An identity is on record and on the object before it is used.
@@ -54,7 +54,7 @@ words! {
         /// An abandoned object waits for nothing.
         // Requirement: I-7
         AbandonAsksNothing = "abandon-asks-nothing",
-        /// Whose identity is on record never waits for a reference to go.
+        /// A record with a recorded identity never waits for a reference to be deleted.
         // Requirement: I-2
         Parentless = "parentless",
         /// What is held is not touched.
@@ -63,29 +63,29 @@ words! {
         /// Nothing is deleted whose policy says otherwise.
         // Requirement: I-7, I-18
         PolicyHonoured = "policy-honoured",
-        /// Every crossing has one event, and none is told twice.
+        /// Every crossing has one event, and none is emitted twice.
         // Requirement: I-32
         OneEventPerCrossing = "one-event-per-crossing",
         /// Deletion is never taken back, and an end never changes.
         // Requirement: I-32
         Sticky = "sticky",
-        /// When all is quiet, nothing stands that ended, unless a record names it.
+        /// Once the world is idle, nothing of a finished record exists, unless a record names it.
         // Requirement: I-24, I-28
         NoResidue = "no-residue",
-        /// At rest nothing is due.
+        /// When idle, nothing is due.
         // Requirement: I-33
         QuietAtRest = "quiet-at-rest",
         /// Nothing is created after an end by absence by a driver that is in time.
         // Requirement: I-9
         InFlightGrace = "in-flight-grace",
-        /// No row says gone of what stands.
+        /// No row reports gone what exists.
         // Requirement: I-8, I-14
         GoneMeansGone = "gone-means-gone",
     }
 }
 
 impl State {
-    /// Whether a life has ended.
+    /// Whether a record is finished.
     pub(crate) fn is_over(&self, index: usize) -> bool {
         self.store.resources[index].record.state.phase() == Phase::Deleted
     }
@@ -110,7 +110,7 @@ impl State {
         }
     }
 
-    /// What another made is not touched.
+    /// What another owner made is not touched.
     pub(crate) fn check_touch(&mut self, object: u64, found: &CloudObject, done: &str) {
         if found.made_by != Some(object) {
             let what = format!("{} of {:?} was {done} by {object}", found.identity, found.made_by);
@@ -139,7 +139,7 @@ impl State {
             .count()
     }
 
-    /// What every decision must respect, by what an honest look saw.
+    /// What every decision must respect, by what an honest snapshot saw.
     pub(crate) fn check_decision(
         &mut self,
         index: usize,
@@ -153,7 +153,7 @@ impl State {
         let object = self.store.resources[index].object;
         if seen.hold == Hold::Another {
             if acts {
-                self.wrong(Checker::HoldHonoured, format!("{object} is held and goes"));
+                self.wrong(Checker::HoldHonoured, format!("{object} is held and torn down"));
             }
             return;
         }
@@ -191,13 +191,13 @@ impl State {
             let mut cloud = self.outside.cloud.objects.iter();
             let stands = cloud.find(|it| turned.uid == Some(cloud_uid(it.uid)));
             if newly && stands.is_some_and(|it| it.created < observed_at) {
-                let what = format!("{} is told gone and stands", turned.name.name);
+                let what = format!("{} is reported gone and exists", turned.name.name);
                 self.wrong(Checker::GoneMeansGone, what);
             }
         }
         let over = was.phase != Phase::Deleted && is.phase == Phase::Deleted;
         if over && self.outside.object(row.object).is_some_and(Object::is_held) {
-            let what = format!("{} is told gone and stands with our finalizer", row.object);
+            let what = format!("{} is reported gone and exists with our finalizer", row.object);
             self.wrong(Checker::KnownRelease, what);
         }
         let copy = honest.is_some_and(|(row, _)| row.identity == Identity::BoundElsewhere);
@@ -239,7 +239,7 @@ impl State {
                 let mine = |it: &&CloudObject| it.made_by == Some(object);
                 let stands = cloud.any(|it| mine(&it) && it.created < observed_at);
                 if stands || self.being_made(object, observed_at) > 0 {
-                    let what = format!("{object} ends {outcome} and its cloud object lives");
+                    let what = format!("{object} ends {outcome} and its cloud object exists");
                     self.wrong(Checker::ReleaseMeansGone, what);
                 }
                 if !answered {
@@ -264,7 +264,7 @@ impl State {
         }
     }
 
-    /// What a write must tell: its crossing at its version, and nothing else.
+    /// What a write must emit: its crossing at its version, and nothing else.
     fn check_told(&mut self, index: usize, before: &Record<Resource>) {
         let record = &self.store.resources[index].record;
         let (was, is) = (before.state.phase(), record.state.phase());
@@ -279,14 +279,14 @@ impl State {
         let version = record.version;
         let mine = self.store.events.iter().rev().take(4);
         let mine = mine.filter(|it| it.resource == index && it.version == version);
-        let told: Vec<EventType> = mine.map(|it| it.event.event_type()).collect();
-        if told != owed.into_iter().collect::<Vec<_>>() {
-            let what = format!("row {index} owes {owed:?} and tells {told:?}");
+        let emitted: Vec<EventType> = mine.map(|it| it.event.event_type()).collect();
+        if emitted != owed.into_iter().collect::<Vec<_>>() {
+            let what = format!("row {index} owes {owed:?} and emits {emitted:?}");
             self.wrong(Checker::OneEventPerCrossing, what);
         }
     }
 
-    /// At every moment: whatever of ours stands is named somewhere.
+    /// At every moment: every cloud object of ours is named somewhere.
     pub(crate) fn check_named(&mut self) {
         let nameless = self.outside.cloud.objects.iter().find(|it| {
             let Some(object) = it.made_by else {
@@ -296,7 +296,7 @@ impl State {
             !held && !self.is_on_record(it, object)
         });
         if let Some(it) = nameless {
-            let what = format!("{} of {:?} stands and nothing names it", it.identity, it.made_by);
+            let what = format!("{} of {:?} exists and nothing names it", it.identity, it.made_by);
             self.wrong(Checker::Named, what);
         }
     }
@@ -314,7 +314,7 @@ impl State {
         })
     }
 
-    /// What must hold when all is quiet.
+    /// What must hold once the world is idle.
     pub(crate) fn check_at_rest(&mut self) {
         for index in 0..self.store.resources.len() {
             if let Some(what) = self.unfinished(index) {
@@ -324,7 +324,7 @@ impl State {
             self.check_due(index);
             for event_type in [EventType::Accepted, EventType::Deleting, EventType::Deleted] {
                 if self.store.event_count(index, event_type) > 1 {
-                    let what = format!("row {index} told {event_type} twice");
+                    let what = format!("row {index} emitted {event_type} twice");
                     self.wrong(Checker::OneEventPerCrossing, what);
                 }
             }
@@ -352,7 +352,7 @@ impl State {
         mine.any(|it| it.record.state.fields().orphan.is_some())
     }
 
-    /// Who is as wished, or over, is not looked at again.
+    /// A record that is as wished, or over, is not observed again.
     fn check_due(&mut self, index: usize) {
         let row = &self.store.resources[index];
         let steady = row.reason == Some(Reason::AsDeclared);
@@ -368,7 +368,7 @@ impl State {
         let over = row.record.state.phase() == Phase::Deleted && !unknown;
         let due = row.entry.as_ref().and_then(|it| it.due);
         if (steady || over) && due.is_some() {
-            let what = format!("{} is due although it rests", row.object);
+            let what = format!("{} is due although it is idle", row.object);
             self.wrong(Checker::QuietAtRest, what);
         }
     }
@@ -381,24 +381,24 @@ impl State {
         if fields.phase == Phase::Deleted {
             let watched = fields.watch_until.is_some_and(|until| self.now() < until);
             let back = row.record.name_ledger.rows().iter().any(|it| it.state == NameState::Seen);
-            let told = row.reason == Some(Reason::DeletionTimestampLost);
+            let reported = row.reason == Some(Reason::DeletionTimestampLost);
             let object = self.outside.object(row.object);
             return match object {
                 _ if watched || back => Some("it is watched".to_owned()),
                 Some(it) if it.deleting && it.is_held() => {
                     Some("its object is back and is not let go".to_owned())
                 }
-                Some(it) if !it.deleting && !told => {
-                    Some("its object is back and no reason says so".to_owned())
+                Some(it) if !it.deleting && !reported => {
+                    Some("its object reappeared and no reason says so".to_owned())
                 }
                 Some(_) | None => None,
             };
         }
         let Some(object) = self.outside.object(row.object) else {
-            return Some("its object is gone and it does not know".to_owned());
+            return Some("its object is gone and the row does not say so".to_owned());
         };
         if object.deleting {
-            return Some(format!("it is leaving ({:?})", row.reason));
+            return Some(format!("it is being torn down ({:?})", row.reason));
         }
         if self.rests_rightly(index) {
             return None;
@@ -406,7 +406,7 @@ impl State {
         Some(format!("it is {} ({:?})", fields.phase, row.reason))
     }
 
-    /// Whether a wanted row rests for a reason that is true.
+    /// Whether a declared row is idle for a reason that is true.
     fn rests_rightly(&self, index: usize) -> bool {
         let row = &self.store.resources[index];
         let Some(object) = self.outside.object(row.object) else {
@@ -441,7 +441,7 @@ impl State {
         })
     }
 
-    /// Drops the row of a life that ended, as a careless store would.
+    /// Drops the row of a finished record, as a careless store would.
     pub(crate) fn forget_ended(&mut self, index: usize) {
         if self.is_over(index) {
             self.store.resources[index].entry = None;

@@ -25,7 +25,7 @@ pub struct CloudObject {
     pub mark: Option<Mark>,
     /// How it is.
     pub is: u64,
-    /// The object whose life made it; none if another owner did.
+    /// The object whose record made it; none if another owner did.
     pub made_by: Option<u64>,
     /// When it came.
     pub created: Tick,
@@ -40,7 +40,7 @@ pub enum Work {
     Create(CloudObject),
     /// Nothing more: it is there already.
     Settle,
-    /// The object with this uid goes.
+    /// The object with this uid is removed.
     Delete(u64),
 }
 
@@ -68,7 +68,7 @@ pub struct Cloud {
     pub objects: Vec<CloudObject>,
     /// Every operation, the oldest first.
     pub operations: Vec<Running>,
-    /// The containers that stand.
+    /// The existing containers.
     pub containers: Vec<String>,
     /// The requests whose answers are remembered.
     pub requests: BTreeMap<RequestId, Tick>,
@@ -91,7 +91,7 @@ impl Cloud {
         self.revision += 1;
     }
 
-    /// What stands under an identity.
+    /// The cloud object with an identity.
     pub fn find(&self, identity: &str) -> Option<&CloudObject> {
         self.objects.iter().find(|it| it.identity == identity)
     }
@@ -132,7 +132,7 @@ impl Cloud {
         }
     }
 
-    /// A container goes, with everything in it.
+    /// A container is removed, with everything in it.
     pub fn delete_container(&mut self, container: &str) {
         self.containers.retain(|it| it != container);
         let inside = format!("{container}/");

@@ -1,4 +1,4 @@
-//! A driver's seat: the ports of a direct resource's life.
+//! A driver: the ports of a direct resource's reconciler.
 
 use std::cell::Cell;
 
@@ -26,7 +26,7 @@ use crate::sim_world::SimWorld as _;
 /// How long a deleted resource is watched.
 pub const KEEP: Tick = 6 * LEASE;
 
-/// The figures of the simulated life.
+/// The simulated settings of a direct resource.
 pub const LIFE: Direct = Direct {
     interval: std::time::Duration::from_millis(INTERVAL.unsigned_abs()),
     slow: std::time::Duration::from_millis(2 * INTERVAL.unsigned_abs()),
@@ -36,9 +36,9 @@ pub const LIFE: Direct = Direct {
 
 /// What a driver notes in this world.
 pub struct Notes {
-    /// When it last looked at the world.
+    /// When it last observed the world.
     pub observed_at: Cell<Tick>,
-    /// What an honest look saw.
+    /// What an honest snapshot saw.
     pub seen: Cell<Option<(RowFacts, Facts)>>,
 }
 
@@ -52,7 +52,7 @@ impl Notes {
 type DirectStep<'a> = DriverStep<'a, State>;
 
 impl DirectStep<'_> {
-    /// Runs one step of the life that was claimed.
+    /// Runs one step of the claimed record.
     pub(crate) async fn one_step(&self) -> Result<Wake, Stopped> {
         let done = step(&BentDirect(self), self, self, self.claimed_at).await?;
         Ok(done.map_or(Wake::Never, |it| it.wake))
@@ -78,7 +78,7 @@ impl DirectStep<'_> {
         seen
     }
 
-    /// Writes through the one door, if the version still holds.
+    /// Commits the decision, if the version still matches.
     fn write(&self, version: Version, decision: &Decision<BentDirect<'_>>) -> Result<(), Trouble> {
         let index = self.work_item;
         let mut state = self.state.borrow_mut();
@@ -96,8 +96,8 @@ impl DirectStep<'_> {
         state.check_commit(index, &before, (self.notes.seen.get(), observed_at));
         state.say(|it| {
             let row = &it.store.resources[index];
-            let told = decision.event.as_ref().map_or("", |event| event.event_type().as_str());
-            format!("{} is {} ({reason}) {told}", row.object, row.record.state.phase())
+            let emitted = decision.event.as_ref().map_or("", |event| event.event_type().as_str());
+            format!("{} is {} ({reason}) {emitted}", row.object, row.record.state.phase())
         });
         if breakage == Some(Breakage::ForgetEnded) {
             state.forget_ended(index);

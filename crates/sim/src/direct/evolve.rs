@@ -1,4 +1,4 @@
-//! The world goes its own way: parents leave, operations end, the watch tells.
+//! How the world evolves by itself: parents are deleted, operations end, the watch reports.
 
 use crate::clock::Tick;
 use crate::direct::state::State;
@@ -32,7 +32,7 @@ impl State {
         }
     }
 
-    /// A changed object wakes its life; what a broken watch missed, one listing stands in for.
+    /// A changed object wakes its record; one listing replaces what a broken watch missed.
     fn deliver_watch(&mut self) {
         let (tick, now) = (self.base.tick, self.now());
         if tick < self.watch_down_until {

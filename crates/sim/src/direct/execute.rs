@@ -18,18 +18,18 @@ use crate::direct::fault::Fault;
 use crate::direct::state::State;
 use crate::sim_world::SimWorld as _;
 
-/// One verb on its way, with what its sender knew.
+/// One verb in flight, with what its sender knew.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The row it serves.
     pub row: usize,
     /// The verb.
     pub verb: Effect,
-    /// What its sender's look said, before anything was bent.
+    /// The facts of its sender's snapshot, before anything was bent.
     pub facts: Facts,
     /// Until when it may arrive in time.
     pub deadline: Timestamp,
-    /// Whether it was held up on its way.
+    /// Whether it was delayed in flight.
     pub held_up: bool,
 }
 
@@ -83,7 +83,7 @@ impl State {
         }
     }
 
-    /// How long a create is held up on its way, if it is.
+    /// How long a create is delayed in flight, if it is.
     fn hold_up(&mut self, request: &Request) -> Option<Tick> {
         let creates = matches!(request.verb, Effect::Create { .. }) && !request.held_up;
         (creates && self.injects(Fault::HeldUp, 300)).then(|| self.base.rng.between(20, 150))
@@ -222,7 +222,7 @@ impl State {
         Ok(())
     }
 
-    /// The object that a precondition names; nothing if nothing stands there.
+    /// The object that a precondition names; nothing if it does not exist.
     fn matching(&self, identity: &str, at: &Precondition) -> Result<Option<CloudObject>, Trouble> {
         let Some(found) = self.outside.cloud.find(identity) else {
             return Ok(None);

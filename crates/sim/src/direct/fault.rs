@@ -3,15 +3,15 @@
 crate::fault::faults! {
     /// The cloud does not answer.
     Unavailable = "cloud unavailable",
-    /// The cloud refuses to let us look.
+    /// The cloud refuses to be read.
     Forbidden = "cloud forbidden",
     /// The cloud asks us to wait.
     Throttled = "cloud throttled",
     /// A read comes from a replica that lags behind.
     Lagging = "lagging read",
-    /// Every read shows an empty cloud for a while, although all stands.
+    /// Every read shows an empty cloud for a while, although every cloud object exists.
     EmptyReads = "everything absent for a while",
-    /// Every read of the cluster shows no object for a while, although all stand.
+    /// Every read of the cluster shows no object for a while, although all exist.
     ObjectsAbsent = "every object absent for a while",
     /// It is not said which operations run.
     OperationsUnknown = "operations unknown",
@@ -19,7 +19,7 @@ crate::fault::faults! {
     OperationSlow = "operation slow",
     /// An operation fails.
     OperationFails = "operation failed",
-    /// A create is held up on its way, beyond every bound.
+    /// A create is delayed in flight, beyond every bound.
     HeldUp = "create held up beyond its bound",
     /// Another owner's cloud object takes our name while it is free.
     NameTaken = "foreign object under the name",
@@ -47,9 +47,9 @@ crate::fault::faults! {
     ReferenceUnavailable = "reference unavailable",
     /// A configuration reference leads nowhere for a while.
     ConfigMissing = "configuration reference missing",
-    /// The ledger is restored without the life's row; the status goes with it.
+    /// The ledger is restored without the record's row; the status is lost with it.
     LedgerLost = "ledger lost",
-    /// The ledger is restored without the life's row, and the object carries no stamp.
+    /// The ledger is restored without the record's row, and the object carries no stamp.
     RecordLost = "ledger and stamp lost",
     /// Another client takes the stamp off.
     StampStripped = "stamp taken off",
@@ -60,13 +60,13 @@ crate::fault::faults! {
     StampForged = "stamp forged",
     /// Another client takes our finalizer off.
     FinalizerStripped = "finalizer taken off",
-    /// A restore brings an object back that was let go.
+    /// A restore brings an object back that was released.
     Restored = "object restored after its end",
     /// Another client makes a copy of the object.
     Copied = "object copied",
-    /// Two objects stand for one cloud object.
+    /// Two objects declare one cloud object.
     SameIdentity = "two objects with one identity",
-    /// The spec is edited so that it stands for another identity.
+    /// The spec is edited so that it declares another identity.
     IdentityEdited = "spec edited to another identity",
     /// The spec is edited.
     SpecEdited = "spec edited",
@@ -84,6 +84,6 @@ crate::fault::faults! {
     NamespaceDeleted = "namespace deleted",
     /// The clock jumps ahead.
     ClockJump = "clock jump",
-    /// The watch is down for a while; a listing stands in for what was missed.
+    /// The watch is down for a while; a listing replaces what was missed.
     WatchDown = "watch down",
 }

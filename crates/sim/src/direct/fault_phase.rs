@@ -1,4 +1,4 @@
-//! Everything that breaks by itself or is broken by another client, and the calm afterwards.
+//! Everything that breaks by itself or is broken by another client, and the time without faults.
 
 use usher_domain::direct::mark::{Binding, Mark, RequestId};
 use usher_kernel::Uid;
@@ -59,8 +59,8 @@ impl State {
         }
     }
 
-    /// An old state of the cluster comes back, with an object whose life is over and our finalizer
-    /// on it.
+    /// An old state of the cluster is restored, with an object whose record is finished and our
+    /// finalizer on it.
     fn bring_back(&mut self) {
         let tick = self.base.tick;
         for removed in self.outside.removed.clone() {
@@ -80,7 +80,7 @@ impl State {
         }
     }
 
-    /// Parents go, are not ready, cannot be read.
+    /// Parents are deleted, are not ready, cannot be read.
     fn trouble_parents(&mut self) {
         let tick = self.base.tick;
         let project = parent_name(self.base.rng.below(2));
@@ -164,7 +164,7 @@ impl State {
         }
     }
 
-    /// The identity that an object stands for, whatever its references say at the moment.
+    /// The identity that an object declares, whatever its references say at the moment.
     pub(crate) fn stands_for(&self, uid: u64) -> Option<String> {
         use usher_domain::direct::reference::Reference;
         let object = self.outside.object(uid)?;
@@ -237,8 +237,8 @@ impl State {
         if self.injects(Fault::SpecEdited, 10) {
             self.outside.change(uid, tick, |it| it.spec.wanted += 1);
         }
-        // A life that lost every record and is edited to another identity while a create is in
-        // flight cannot be helped: what was requested is on no record.
+        // A record that lost everything and is edited to another identity while a create is in
+        // flight cannot be helped: nothing on record names what was requested.
         let movable = !self.copies.contains(&uid) && !self.forgotten.contains(&uid);
         if movable && self.injects(Fault::IdentityEdited, 3) {
             self.moved.push(uid);
@@ -260,8 +260,8 @@ impl State {
         }
     }
 
-    /// The ledger comes back from a backup without this life; with it go the status, and perhaps
-    /// more.
+    /// The ledger is restored from a backup without this record; the status is lost with it, and
+    /// perhaps more.
     fn restore(&mut self, object: &Object) {
         let (tick, uid) = (self.base.tick, object.uid);
         let fault = if self.happens(Fault::LedgerLost, 4) {
@@ -304,7 +304,7 @@ impl State {
         let (tick, owner) = (self.base.tick, object.uid);
         let row = self.store.of(owner).map(|it| &self.store.resources[it].record);
         let open = row.is_some_and(|it| it.name_ledger.rows().is_empty());
-        // A life that lost every record while a create is in flight cannot be helped.
+        // A record that lost everything while a create is in flight cannot be helped.
         let settled = row.is_some_and(|it| it.state.is_witnessed())
             || self.outside.cloud.objects.iter().any(|it| it.made_by == Some(owner));
         let movable = !self.moved.contains(&owner) && !self.copies.contains(&owner);
@@ -355,8 +355,8 @@ impl State {
         }
     }
 
-    /// The storm is over: every request is answered, no other client meddles, and most copies and
-    /// most of what a restore brought back are deleted again.
+    /// The fault phase is over: every request is answered, no other client interferes, and most
+    /// copies and most restored objects are deleted again.
     pub(crate) fn calm_down(&mut self) {
         let tick = self.base.tick;
         let now = self.now();

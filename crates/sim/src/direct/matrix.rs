@@ -1,7 +1,7 @@
 //! The deletion matrix: every combination of what can be true when a direct resource is deleted.
 //!
 //! Order x record x dependency x answer of the cloud x policy x crash. Each cell is a small world
-//! that starts so; transient answers heal; the same checkers hold as in every life, and a foreign
+//! that starts so; transient answers heal; the same checkers hold as in every run, and a foreign
 //! object survives.
 
 use std::cell::RefCell;
@@ -35,15 +35,15 @@ use crate::words::{Words as _, words};
 
 /// When transient answers heal.
 const HEALED: Tick = 150;
-/// When a dependency follows that goes last.
+/// When a dependency that changes last enters its state.
 const LATER: Tick = 25;
 /// The member of the cell.
 const MEMBER: &str = "m";
 
 words! {
-    /// When the dependency comes into its state.
+    /// When the dependency enters its state.
     Order {
-        /// Before deletion is asked for.
+        /// Before deletion is requested.
         First = "dependencies first",
         /// After it.
         Last = "dependencies last",
@@ -63,7 +63,7 @@ words! {
         Intended = "intended",
         /// A cloud object that was seen.
         Seen = "seen",
-        /// A cloud object that was seen and went.
+        /// A cloud object that was seen and is gone now.
         Gone = "gone",
         /// A stamp that cannot be read.
         Malformed = "malformed",
@@ -99,17 +99,17 @@ words! {
 words! {
     /// What the cloud says.
     Answer {
-        /// Ours stands.
+        /// Our cloud object exists.
         Ours = "present ours",
-        /// Nothing stands.
+        /// No cloud object exists.
         Absent = "absent",
-        /// Another owner's stands under the name.
+        /// Another owner's cloud object has the name.
         Foreign = "foreign under the name",
-        /// Ours stands, and cannot be read for a while.
+        /// Ours exists, and cannot be read for a while.
         Forbidden = "403",
-        /// Ours stands, and we are asked to wait.
+        /// Ours exists, and we are asked to wait.
         Throttled = "429",
-        /// Ours stands, and the cloud fails for a while.
+        /// Ours exists, and the cloud fails for a while.
         Failing = "5xx",
         /// The container is gone.
         ContainerGone = "container gone",
@@ -121,7 +121,7 @@ words! {
 }
 
 impl Recorded {
-    /// Whether what stands under the name is another's.
+    /// Whether the cloud object under the name is another owner's.
     fn is_another(self) -> bool {
         matches!(self, Self::Elsewhere | Self::Forged | Self::ForgedLost)
     }
@@ -133,7 +133,7 @@ impl Recorded {
 }
 
 impl Answer {
-    /// The status of every answer until the storm is over, where it does not depend on what stands.
+    /// The status of every answer during the fault phase, unless it depends on what exists.
     fn status(self) -> Option<u16> {
         match self {
             Self::Forbidden => Some(403),
@@ -152,7 +152,7 @@ impl Answer {
 /// The deletion policies.
 pub const POLICIES: [&str; 3] = ["hold", "release-with-record", "abandon"];
 
-/// Where a driver dies or loses its way: a verb of the table and the strike on it.
+/// Where a driver dies or stalls: a verb of the table and the fault injected on it.
 pub const CRASHES: [Option<(EffectKind, InjectedFault)>; 7] = [
     None,
     Some((EffectKind::Delete, InjectedFault::CrashBefore)),
@@ -166,7 +166,7 @@ pub const CRASHES: [Option<(EffectKind, InjectedFault)>; 7] = [
 /// One combination.
 #[derive(Clone, Copy, Debug)]
 pub struct Cell {
-    /// When the dependency comes into its state.
+    /// When the dependency enters its state.
     pub order: Order,
     /// What is on record.
     pub recorded: Recorded,
@@ -212,7 +212,7 @@ impl Cell {
         })
     }
 
-    /// Lives the cell to its end.
+    /// Runs the cell to its end.
     pub fn run_seed(&self, breakage: Option<Breakage>) -> End {
         let world = RefCell::new(self.world(breakage));
         let object = world.borrow().store.resources[0].object;
@@ -258,7 +258,7 @@ impl Cell {
         (self.recorded.is_another() && stands).then_some(OURS)
     }
 
-    /// When the dependency comes into its state; before the first tick if it goes first.
+    /// When the dependency enters its state; before the first tick if it changes first.
     fn comes_at(&self) -> Tick {
         match self.order {
             Order::First => -1,
@@ -363,7 +363,7 @@ impl Cell {
         }
     }
 
-    /// Puts into the cloud what stands there.
+    /// Puts the cell's objects into the cloud.
     fn furnish(&self, state: &mut State, object: u64) {
         let mark = state.store.resources[0].record.state.mark();
         let copy = self.recorded.is_another();
@@ -430,7 +430,7 @@ impl Cell {
             (_, Recorded::Elsewhere | Recorded::Forged, _) => Some(Outcome::NotOurs),
             (_, Recorded::None | Recorded::ForgedLost, _) => Some(Outcome::AlreadyAbsent),
             (_, _, _) if ours => Some(Outcome::Deleted),
-            // What people decide in the end, where nothing of ours stands, is the world's to say.
+            // What people decide in the end, where nothing of ours exists, is the world's to say.
             (_, Recorded::Lost | Recorded::Malformed, _) => None,
             (_, Recorded::Intended, Answer::Foreign) => Some(Outcome::NotOurs),
             (_, _, Answer::Absent | Answer::Foreign | Answer::ContainerGone) => {
@@ -452,7 +452,7 @@ impl Cell {
 }
 
 impl State {
-    /// How the first object's life ended.
+    /// How the first object's record ended.
     fn outcome(&self) -> Option<Outcome> {
         self.store.resources.first().and_then(|it| it.record.state.fields().outcome)
     }
@@ -472,7 +472,7 @@ fn identified() -> Identified {
     Identified { credential: credential(), identity }
 }
 
-/// A cloud object under the cell's name that no life of ours made.
+/// A cloud object under the cell's name that none of our records made.
 fn anothers() -> CloudObject {
     CloudObject {
         identity: identified().identity.as_str().to_owned(),

@@ -1,4 +1,4 @@
-//! The direct world: Kubernetes objects that stand for cloud objects, a cloud that answers late,
+//! The direct world: Kubernetes objects that represent cloud objects, a cloud that answers late,
 //! wrong, twice or for another owner, and parents that vanish first.
 //!
 //! [`state`] can be made empty: a world with direct resources of its own adds an

@@ -176,7 +176,7 @@ pub fn body(found: &Found) -> Value {
     })
 }
 
-/// A client that answers each path as it was told to.
+/// A client with a fixed answer for each path.
 pub struct SimClient {
     /// What it says of the container.
     pub container: Reply,

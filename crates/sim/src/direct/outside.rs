@@ -14,7 +14,7 @@ use crate::direct::state::{credential, installation};
 /// The finalizer by which another controller holds an object.
 pub const HOLD: &str = "backup.example/hold";
 
-/// A Kubernetes object that stands for a cloud object.
+/// A Kubernetes object that represents a cloud object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
     /// Its uid.
@@ -67,7 +67,7 @@ pub struct Parent {
     pub external: String,
     /// Until when it shows none.
     pub unready_until: Tick,
-    /// When it will be gone, once it was asked to go.
+    /// When it will be gone, once its deletion was requested.
     pub gone_at: Option<Tick>,
     /// Until when it cannot be found at all.
     pub missing_until: Tick,
@@ -76,15 +76,15 @@ pub struct Parent {
 /// The cluster and the cloud.
 #[derive(Clone, Debug, Default)]
 pub struct Outside {
-    /// Every object that stands for a cloud object.
+    /// Every object that represents a cloud object.
     pub objects: Vec<Object>,
     /// Every object that others refer to.
     pub parents: Vec<Parent>,
     /// The cloud.
     pub cloud: Cloud,
-    /// Every object that went, as it last was.
+    /// Every deleted object, as it last was.
     pub removed: Vec<Object>,
-    /// Changes that the watch has not told yet.
+    /// Changes that the watch has not delivered yet.
     pub changed: Vec<(Tick, u64)>,
     /// Until when the kind of the parents is not installed.
     pub kind_missing_until: Tick,
@@ -105,7 +105,7 @@ impl Outside {
         self.objects.iter().find(|it| it.uid == uid)
     }
 
-    /// Changes an object, if it is there, and tells the watch.
+    /// Changes an object, if it is there, and notifies the watch.
     pub fn change(&mut self, uid: u64, tick: Tick, change: impl FnOnce(&mut Object)) {
         if let Some(it) = self.objects.iter_mut().find(|it| it.uid == uid) {
             change(it);
@@ -114,13 +114,13 @@ impl Outside {
         }
     }
 
-    /// An object in deletion goes when nothing holds it any more.
+    /// An object in deletion is removed when nothing holds it any more.
     fn sweep(&mut self, uid: u64) {
         let goes = |it: &mut Object| it.uid == uid && it.deleting && it.finalizers.is_empty();
         self.removed.extend(self.objects.extract_if(.., goes));
     }
 
-    /// Tells every object that refers to a parent that something happened to it.
+    /// Notifies every object that refers to a parent that something happened to it.
     pub fn touch_parent(&mut self, name: &str, tick: Tick) {
         use usher_domain::direct::reference::Reference;
         let names = |it: &Reference| matches!(it, Reference::Named(named) if named.name == name);
@@ -133,7 +133,7 @@ impl Outside {
         self.changed.extend(referring.into_iter().map(|uid| (tick, uid)));
     }
 
-    /// Asks a parent to go; it is gone after a while.
+    /// Deletes a parent; it is gone after a while.
     pub fn delete_parent(&mut self, name: &str, gone_at: Tick, tick: Tick) {
         if let Some(it) = self.parents.iter_mut().find(|it| it.name == name) {
             it.gone_at.get_or_insert(gone_at);
@@ -165,7 +165,7 @@ pub fn uid(number: u64) -> Uid {
     Uid(format!("k-{number}"))
 }
 
-/// A stamp bound to an object that names a cloud object as seen, as anybody could write it.
+/// A stamp bound to an object that names a cloud object as seen, as any client could write it.
 pub fn stamp(owner: &Uid, named: &CloudObject) -> String {
     let (installation, credential) = (installation(), credential());
     format!(

@@ -83,7 +83,7 @@ impl State {
         if !self.in_fault_phase() && tick % INTERVAL == 0 {
             self.lend_a_hand();
         }
-        // Once all look again after the storm, people edit what they want in the middle of it.
+        // While every record is reconciled again after the fault phase, people edit the specs.
         let calm = tick - self.base.course.faults_end;
         if (1..=3).contains(&calm) {
             for uid in self.outside.objects.iter().map(|it| it.uid).collect::<Vec<u64>>() {
@@ -92,7 +92,7 @@ impl State {
         }
     }
 
-    /// Once the storm is over, people decide what waits for them.
+    /// Once the fault phase is over, people decide what waits for them.
     fn lend_a_hand(&mut self) {
         let tick = self.base.tick;
         let waiting: Vec<(u64, Reason)> = self
@@ -103,7 +103,7 @@ impl State {
             .filter_map(|it| Some((it.object, it.reason?)))
             .collect();
         for (uid, reason) in waiting {
-            // The operator looks into the cloud: what stands and is marked needs no help.
+            // The operator reads the cloud: what exists and is marked needs no help.
             let stands = self.outside.cloud.objects.iter().any(|it| it.made_by == Some(uid));
             let nameless = matches!(reason, Reason::Orphaned | Reason::IdentityMalformed);
             let open = matches!(reason, Reason::OwnershipAmbiguous | Reason::DeletionPolicyInvalid);
@@ -116,7 +116,7 @@ impl State {
         }
     }
 
-    /// Releases every hold and mends what was broken by hand.
+    /// Releases every hold and repairs what was broken on purpose.
     pub(crate) fn lift_holds(&mut self) {
         let tick = self.base.tick;
         for uid in self.outside.objects.iter().map(|it| it.uid).collect::<Vec<u64>>() {
@@ -124,7 +124,7 @@ impl State {
         }
     }
 
-    /// What is still on its way.
+    /// What is still in progress.
     pub(crate) fn on_its_way(&self) -> Vec<&'static str> {
         let tick: Tick = self.base.tick;
         let wished = self
@@ -153,7 +153,7 @@ impl State {
     }
 }
 
-/// The name of the object that stands for a project.
+/// The name of the object that represents a project.
 pub fn parent_name(project: u64) -> String {
     format!("project-{project}")
 }

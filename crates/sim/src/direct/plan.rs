@@ -1,4 +1,4 @@
-//! What one seed decides before a life begins.
+//! What one seed decides before a run begins.
 
 use usher_domain::direct::phase::Phase;
 use usher_domain::direct::verdict::EffectKind;
@@ -36,7 +36,7 @@ pub const PAIRS: [Pair; 14] = [
 pub struct Wishes {
     /// When it is created.
     pub create_at: Tick,
-    /// When its deletion is asked for.
+    /// When its deletion is requested.
     pub delete_at: Option<Tick>,
     /// Whether its parent is named by its identity.
     pub external: bool,
@@ -77,8 +77,8 @@ impl Plan {
             wishes[1].project = wishes[0].project;
         }
         lead_to(PAIRS[target.0], &mut wishes[0], &mut mix, rng);
-        // What one driver does late is met by what another has done since; where it shall be done
-        // all the same, some lives have no other.
+        // A late action of one driver is preempted by what another has done since; so that it is
+        // carried out all the same, some runs have no other driver.
         let again = matches!(PAIRS[target.0].1, EffectKind::Update | EffectKind::Delete);
         let alone = again && target.1 == InjectedFault::LateDriver && rng.percent(60);
         let drivers = if alone { 1 } else { 2 + usize::from(rng.percent(40)) };

@@ -1,4 +1,4 @@
-//! One look: the object, its references, and the cloud, each with its own way to fail.
+//! One snapshot: the object, its references, and the cloud, each with its own way to fail.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ struct References {
 }
 
 impl State {
-    /// One look at a row. `barrier` asks the cloud for its revision before it is read.
+    /// One snapshot of a row. `barrier` asks the cloud for its revision before it is read.
     pub fn snapshot(&mut self, index: usize, record: &Record<Resource>, barrier: bool) -> Snapshot {
         let row = &self.store.resources[index];
         let heard_until = row.entry.as_ref().and_then(|it| it.unreturned_until);
@@ -116,7 +116,7 @@ impl State {
         References { spec, configuration: None }
     }
 
-    /// What the cloud says of an identity; where the spec is preferred, of what it stands for.
+    /// What the cloud says of an identity; where the spec is preferred, of the one it declares.
     fn ask_about(
         &mut self,
         page: &Page,
@@ -139,7 +139,7 @@ impl State {
         Ok(object.map(Object::seen))
     }
 
-    /// Resolves what may be resolved: everything while the object is wanted, else the identity.
+    /// Resolves what may be resolved: everything while the object is declared, else the identity.
     fn references(&mut self, object: &Object) -> References {
         let reader = SimReader {
             fails: if let Some(read) = &self.stubborn.read {
@@ -156,7 +156,7 @@ impl State {
         let resolved = finished(resolve_identity(&reader, &declared, &[]));
         let wanted = Converging::of(&object.seen());
         let all = wanted.map(|it| finished(resolve_all(&reader, &declared, &it)));
-        // While it is wanted a parent being deleted does not lend its identity.
+        // While it is declared a parent being deleted does not lend its identity.
         let bearing = all.as_ref().map_or(resolved.clone(), |all| match all {
             Err(Unresolved::Terminating) => Err(Unresolved::Terminating),
             Ok(_) | Err(_) => resolved,
@@ -240,7 +240,7 @@ impl State {
         Ok(about.rev().map(Running::listed).collect())
     }
 
-    /// Asks the deleter of the kind what stands there and, after a refusal, whether its container
+    /// Asks the deleter of the kind what exists there and, after a refusal, whether its container
     /// does.
     fn ask(&mut self, page: &Page, identified: Identified, wanted: Option<u64>) -> CloudReading {
         let identity = identified.identity.as_str();
@@ -248,7 +248,7 @@ impl State {
         let stands = self.outside.cloud.containers.contains(&container(identity));
         let object = page.objects.iter().find(|it| it.identity == identity);
         let reply = page.reply.clone().unwrap_or_else(|| match object {
-            // What lies in a container that is gone may not be looked at.
+            // What lies in a container that is gone may not be read.
             _ if !stands => answer(403, Value::Null),
             Some(it) => answer(200, body(&it.seen(wanted))),
             None => answer(404, Value::Null),

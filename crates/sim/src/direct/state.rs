@@ -1,4 +1,4 @@
-//! Everything of one simulated life that changes.
+//! Everything of one simulated run that changes.
 
 use usher_domain::direct::accept::{Accepted, accept};
 use usher_domain::direct::aggregate::ObjectKey;
@@ -44,13 +44,13 @@ pub struct State {
     pub copies: Vec<u64>,
     /// The objects whose stamp names the cloud object of another.
     pub forged: Vec<u64>,
-    /// Cloud objects that no life of ours may touch: uid and container.
+    /// Cloud objects that none of our records may touch: uid and container.
     pub neighbours: Vec<(u64, String)>,
     /// The objects of which ledger and stamp were lost at once.
     pub forgotten: Vec<u64>,
-    /// The objects whose spec came to stand for another identity.
+    /// The objects whose spec came to declare another identity.
     pub moved: Vec<u64>,
-    /// What is answered, whatever is asked, until the storm is over.
+    /// What is answered, whatever is asked, until the fault phase is over.
     pub stubborn: Stubborn,
     /// Until when the watch is down.
     pub watch_down_until: Tick,
@@ -71,7 +71,7 @@ pub struct Stubborn {
     pub read: Option<Read>,
 }
 
-/// What a spec wants to stand for a cloud object.
+/// What a spec declares to represent a cloud object.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// The object's name.
@@ -129,18 +129,18 @@ impl State {
     pub fn ask_to_go(&mut self, uid: u64) {
         let tick = self.base.tick;
         if self.outside.object(uid).is_some_and(|it| !it.deleting) {
-            self.say(|_| format!("deletion of {uid} is asked for"));
+            self.say(|_| format!("deletion of {uid} is requested"));
         }
         self.outside.change(uid, tick, |it| it.deleting = true);
     }
 
-    /// Whether the object is gone and its life is over.
+    /// Whether the object is gone and its record finished.
     pub fn is_gone(&self, uid: u64) -> bool {
         let ended = |it: usize| self.store.resources[it].record.state.phase() == Phase::Deleted;
         self.outside.object(uid).is_none() && self.store.of(uid).is_none_or(ended)
     }
 
-    /// Begins the life of an object that has no row.
+    /// Creates the record of an object that has no row.
     pub(crate) fn accept(&mut self, uid: u64) {
         let now = self.now();
         let Some(object) = self.outside.object(uid).cloned() else {

@@ -1,4 +1,4 @@
-//! The memory ledger: rows, identity rows, due-queue, events, one commit door.
+//! The memory ledger: rows, identity rows, due-queue, events, one commit.
 
 use usher_domain::direct::aggregate::Resource;
 use usher_domain::direct::event::{Event, EventType};
@@ -29,7 +29,7 @@ pub struct EventRow {
     pub resource: usize,
     /// The version the crossing was committed with.
     pub version: Version,
-    /// What was told.
+    /// The emitted event.
     pub event: Event,
 }
 
@@ -59,9 +59,9 @@ pub struct Store {
     pub events: Vec<EventRow>,
     /// What is pinned of the cloud.
     pub pin: Pin,
-    /// Whether too much vanished from the cloud at once, until a person looks.
+    /// Whether too much vanished from the cloud at once, until a person resets the guard.
     pub guard_tripped: bool,
-    /// Whether too many objects vanished from the cluster at once, until a person looks.
+    /// Whether too many objects vanished from the cluster at once, until a person resets the guard.
     pub cluster_guard_tripped: bool,
 }
 
@@ -85,23 +85,23 @@ impl Store {
         self.resources.iter().position(known)
     }
 
-    /// Wakes the life of an object.
+    /// Wakes the record of an object.
     pub fn wake(&mut self, object: u64, now: Timestamp) {
         let mine = self.resources.iter_mut().filter(|it| it.object == object);
         mine.filter_map(|it| it.entry.as_mut()).for_each(|entry| entry.wake(now));
     }
 
-    /// Wakes everybody: the listing that stands in for what a watch missed.
+    /// Wakes every record: the listing that replaces what a watch missed.
     pub fn wake_all(&mut self, now: Timestamp) {
         let entries = self.resources.iter_mut().filter_map(|it| it.entry.as_mut());
         entries.for_each(|entry| entry.wake(now));
     }
 
-    /// The one door: writes a row if its version still holds, and its event.
+    /// The only commit: writes a row if its version still matches, and its event.
     pub fn write(&mut self, index: usize, write: Write<'_>) -> Result<(), Trouble> {
         let Write { version, next, rows, event, reason, breakage } = write;
         let row = &mut self.resources[index];
-        // What a restore lost cannot be written by anybody who still knows it.
+        // What a restore lost cannot be written by a driver that still knows it.
         if row.entry.is_none() || version.is_some_and(|it| it != row.record.version) {
             return Err(Trouble::Conflict);
         }
@@ -111,16 +111,16 @@ impl Store {
         row.reason = Some(reason);
         let version = row.record.version;
         if let Some(event) = event {
-            let told = EventRow { resource: index, version, event };
+            let emitted = EventRow { resource: index, version, event };
             if breakage == Some(Breakage::TellTwice) {
-                self.events.push(told.clone());
+                self.events.push(emitted.clone());
             }
-            self.events.push(told);
+            self.events.push(emitted);
         }
         Ok(())
     }
 
-    /// How often a row told an event of this type.
+    /// How often a row emitted an event of this type.
     pub fn event_count(&self, index: usize, event_type: EventType) -> usize {
         let mine = self.events.iter().filter(|it| it.resource == index);
         mine.filter(|it| it.event.event_type() == event_type).count()

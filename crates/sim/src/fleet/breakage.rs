@@ -26,13 +26,13 @@ words! {
         ClearOnTransitional = "clear-on-transitional-answer",
         /// The assignment of what was drained stays with the idle machine.
         KeepAssignment = "keep-assignment-at-idle",
-        /// A look from before the last order is believed.
+        /// A snapshot from before the last command is believed.
         TrustStale = "trust-stale-look",
         /// A slow list is believed although something newer was seen since it began.
         TrustSlow = "trust-slow-list",
         /// An error of the provider is read as its failure.
         ErrorIsFailed = "error-is-failed",
-        /// Victims that are still leaving count for no need.
+        /// Victims that are still draining count for no need.
         NoCreditDraining = "no-credit-while-draining",
         /// Machines that are being made count for no need.
         NoCreditCreating = "no-credit-while-creating",
@@ -44,7 +44,7 @@ words! {
         AnswerUnchecked = "answer-binding-unchecked",
         /// All surplus is taken back at once.
         CapIgnored = "ignore-reclaim-cap",
-        /// What is still leaving does not count against the cap.
+        /// What is still draining does not count against the cap.
         ForgetLeaving = "forget-leaving",
         /// Silence of a cluster is read as demand for nothing.
         ReclaimUnheard = "reclaim-before-first-roll-up",
@@ -54,13 +54,13 @@ words! {
         SequenceReused = "reuse-sequence-after-restart",
         /// The machines that resources hold are planned like all others.
         HolderIgnored = "ignore-holder",
-        /// What was asked, taken back and done all the same is not recognised.
+        /// What was requested, withdrawn and done all the same is not recognised.
         LateDropped = "drop-late-completion",
         /// A verb is sent with a token that is not recorded yet.
         SendUnrecorded = "send-before-recording",
-        /// A crossing is not told.
+        /// A crossing emits no event.
         TellNothing = "drop-event",
-        /// A crossing is told twice.
+        /// A crossing emits its event twice.
         TellTwice = "emit-twice",
         /// A commit compares neither version nor lease.
         SkipVersion = "skip-version-check",
@@ -78,9 +78,9 @@ words! {
         DoubleLease = "double-lease",
         /// A wake-up during a step is lost.
         LoseWakeUp = "lose-wake-up",
-        /// A machine at rest is looked at again and again.
+        /// An idle machine is polled again and again.
         PollAtRest = "poll-at-rest",
-        /// A victim is aimed at no need, and so counts for none while it leaves.
+        /// A victim is aimed at no need, and so counts for none while it is drained.
         ForgetVictims = "forget-victims",
         /// An incomplete snapshot is waited on without a timer.
         WaitOnIncomplete = "wait-on-incomplete",
@@ -177,12 +177,12 @@ impl Breakage {
         }
     }
 
-    /// Around the Ledger: bends what is told.
+    /// Around the Ledger: bends what is emitted.
     pub fn bend_event(self, event: Option<Event>) -> Option<Event> {
         event.filter(|_| self != Self::TellNothing)
     }
 
-    /// Around the plan: bends what its index hears of a row.
+    /// Around the plan: bends what its index learns of a row.
     pub fn bend_index(self, machine: &Machine) -> Option<Machine> {
         let bound = matches!(machine.wanted().target, Target::Bind(_));
         let made = matches!(machine.phase(), Phase::Creating | Phase::Speculative);
@@ -198,7 +198,7 @@ impl Breakage {
     }
 }
 
-/// Turns a decision into a crossing that is told.
+/// Turns a decision into a crossing that emits its event.
 fn turn(decision: &mut Decision<MachineReconciler>, machine: &Machine, state: State) {
     let cluster = machine.state().binding().map(|it| it.cluster.clone());
     let to = state.phase();

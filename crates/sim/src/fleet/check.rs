@@ -47,22 +47,22 @@ words! {
         /// No more is taken back at once than the cap allows.
         // Requirement: F-30
         CapHonoured = "cap-honoured",
-        /// Nothing is taken from a need that was not heard, or is not believed.
+        /// Nothing is taken from a need that was not received, or is not believed.
         // Requirement: F-19, F-31, F-33
         NothingBlindly = "nothing-taken-blindly",
         /// A token is on record before it is used, and tokens only grow.
         // Requirement: F-7, F-11
         TokenBeforeUse = "token-before-use",
-        /// Every crossing is told once.
+        /// Every crossing emits one event.
         // Requirement: F-35
         OneEventPerCrossing = "one-event-per-crossing",
         /// A machine has one owner.
         // Requirement: F-21
         OneOwner = "one-owner",
-        /// At rest, rows and provider agree, and no machine lacks its row.
+        /// When idle, rows and provider agree, and no machine lacks its row.
         // Requirement: F-15, F-20
         NoOrphans = "no-orphans",
-        /// At rest nothing is sent and nothing is written.
+        /// When idle, nothing is sent and nothing is written.
         // Requirement: F-36
         QuietAtRest = "quiet-at-rest",
     }
@@ -81,10 +81,10 @@ impl State {
     }
 
     fn check_owner(&mut self, machine: usize) {
-        let run_seed = |it: &&crate::fleet::store::MachineRow| {
+        let live = |it: &&crate::fleet::store::MachineRow| {
             it.machine == machine && it.record.state.phase() != Phase::Gone
         };
-        if self.store.rows.iter().filter(run_seed).count() > 1 {
+        if self.store.rows.iter().filter(live).count() > 1 {
             self.wrong(Checker::OneOwner, format!("machine {machine} has two rows"));
         }
     }
@@ -151,18 +151,19 @@ impl State {
         (!shown).then_some((Checker::NoStaleCrossing, "it was not seen there"))
     }
 
-    /// What every write of a driver must tell: its crossing at its version, and nothing else.
+    /// What every write of a driver must emit: its crossing at its version, and nothing else.
     fn check_told(&mut self, index: usize, before: &Machine, next: &Machine) {
         let version = self.store.rows[index].record.version;
-        let told = self.store.events.iter().rev().take(4);
-        let told: Vec<_> = told.filter(|it| it.row == index && it.version == version).collect();
+        let emitted = self.store.events.iter().rev().take(4);
+        let emitted: Vec<_> =
+            emitted.filter(|it| it.row == index && it.version == version).collect();
         let moved = before.phase() != next.phase();
         let disputed = before.fields().disputed.is_some() != next.fields().disputed.is_some();
         let fits = |kind: EventType| match kind {
             EventType::Moved | EventType::Gone => moved,
             EventType::Disputed | EventType::Settled => disputed && !moved,
         };
-        let well = match told.as_slice() {
+        let well = match emitted.as_slice() {
             [] => !moved && !disputed,
             [one] => {
                 let ends = (one.event.from, one.event.to);
@@ -171,9 +172,9 @@ impl State {
             _ => false,
         };
         if !well {
-            let count = told.len();
+            let count = emitted.len();
             let what = format!(
-                "row {index} told {count} events from {} to {}",
+                "row {index} emitted {count} events from {} to {}",
                 before.phase(),
                 next.phase()
             );
@@ -252,7 +253,7 @@ impl State {
             let nodes = self.store.rows.iter().filter(of_cluster).count() + leaving;
             let out = *count as usize + leaving;
             if out > (nodes * 5 / 100).max(1) {
-                let what = format!("{out} of {nodes} nodes leave {name} at once");
+                let what = format!("{out} of {nodes} nodes are taken from {name} at once");
                 self.wrong(Checker::CapHonoured, what);
             }
             if !self.is_believed(name) {
@@ -262,8 +263,8 @@ impl State {
         }
     }
 
-    /// Whether a cluster was heard since its shard started, and said nothing strange. Machines
-    /// that were found bound to an unknown cluster are no surplus.
+    /// Whether a roll-up of a cluster was received since its shard started, and was plausible.
+    /// Machines that were found bound to an unknown cluster are no surplus.
     fn is_believed(&self, name: &str) -> bool {
         let number = name.strip_prefix('c').and_then(|it| it.parse::<usize>().ok());
         number.is_some_and(|it| self.roll_ups.get(&it).is_some_and(|it| it.believed))

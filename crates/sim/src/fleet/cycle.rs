@@ -1,4 +1,4 @@
-//! What a shard does by itself: it lists, hears roll-ups, plans, and writes aims into rows.
+//! What a shard does by itself: it lists, receives roll-ups, plans, and writes aims into rows.
 
 use std::collections::BTreeSet;
 
@@ -81,8 +81,8 @@ impl State {
             records.truncate(usize::try_from(keep).unwrap_or(0));
         }
         // A provider that cuts a list does not always say so. Two lies about one machine, by a list
-        // and by the answer about it, are the provider's word that it is gone: told are lies one by
-        // one.
+        // and by the answer about it, count as the provider's word that it is gone: only one of
+        // them is simulated at a time.
         let lies = self.base.rng.percent(50) && self.outside.empty_until <= self.base.tick;
         let whole = !cut || lies;
         let late = self.injects(Fault::LateList, 150);
@@ -103,7 +103,7 @@ impl State {
             mine.iter().map(|it| self.store.rows[*it].record.state.id().clone()).collect();
         let listed: BTreeSet<MachineId> =
             list.records.iter().filter_map(|it| it.id.parse().ok()).collect();
-        // After the storm people look at what their shards do not dare to believe.
+        // After the fault phase people confirm what their shards do not dare to believe.
         let guard = self.in_fault_phase().then(MassDeletionGuard::default);
         let mut weighed = weigh(&recorded, &listed, list.whole, guard);
         if self.is_broken(Breakage::TrustEmptyList) {
@@ -142,8 +142,8 @@ impl State {
             return;
         }
         let state = &self.store.rows[row].record.state;
-        let told = Report::read(raw).ok();
-        let same = told.is_some_and(|it| {
+        let report = Report::read(raw).ok();
+        let same = report.is_some_and(|it| {
             let bound = state.state().binding().map(|it| &it.cluster);
             it.phase() == state.phase()
                 && (!it.phase().is_bound() || it.cluster() == bound)

@@ -1,4 +1,4 @@
-//! A driver's seat: the ports of a machine's life, with an await wherever a real driver has one.
+//! A driver: the ports of a machine's reconciler, with an await wherever a real driver has one.
 
 use std::cell::Cell;
 
@@ -27,7 +27,7 @@ use crate::sim_world::SimWorld as _;
 pub struct Notes {
     /// The epoch of each shard when it claimed.
     epochs: Vec<u64>,
-    /// Where in the machine's history the last verb was accepted before it looked.
+    /// Where in the machine's history the last verb was accepted before the snapshot.
     floor: Cell<usize>,
 }
 
@@ -65,7 +65,7 @@ impl FleetStep<'_> {
         Ok(())
     }
 
-    /// Writes through the one door, if the version still holds.
+    /// Commits the decision, if the version still matches.
     fn write(&self, version: Version, decision: &Decision<BentMachine<'_>>) -> Result<(), Trouble> {
         self.store_answers()?;
         let index = self.work_item;
@@ -84,9 +84,9 @@ impl FleetStep<'_> {
         let (next, rows) = (decision.next.clone(), &decision.rows);
         state.store.write(index, version, Write { next, rows, event: event.clone() })?;
         if state.is_broken(Breakage::TellTwice)
-            && let Some(told) = state.store.events.last().cloned().filter(|_| event.is_some())
+            && let Some(emitted) = state.store.events.last().cloned().filter(|_| event.is_some())
         {
-            state.store.events.push(told);
+            state.store.events.push(emitted);
         }
         state.reindex(index);
         state.check_commit(index, &before, self.notes.floor.get());

@@ -1,4 +1,4 @@
-//! How the world goes on by itself: work ends, lists arrive, shards plan, requests come again.
+//! How the world evolves by itself: work ends, lists arrive, shards plan, requests are repeated.
 
 use crate::fleet::state::State;
 use crate::sim_world::SimWorld as _;

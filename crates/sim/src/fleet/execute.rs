@@ -12,10 +12,10 @@ use crate::sim_world::SimWorld as _;
 /// The longest that something staged takes, in ticks.
 const DWELL_MAX: i64 = 40;
 
-/// A verb on its way.
+/// A verb in flight.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The row whose life sends it.
+    /// The row whose reconciler sends it.
     pub row: usize,
     /// The shard that sends it.
     pub shard: usize,

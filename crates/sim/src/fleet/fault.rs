@@ -5,7 +5,7 @@ use crate::fault::faults;
 faults! {
     /// A machine is not shown by its provider for a moment.
     Unreachable = "machine unreachable",
-    /// The provider does not answer anybody for a while.
+    /// The provider does not answer for a while.
     ProviderDown = "provider down",
     /// The provider answers a verb with an error that will pass.
     Transient = "transient error",
@@ -41,7 +41,7 @@ faults! {
     ShardRestart = "shard restarted",
     /// The store does not answer for a while.
     StoreDown = "store down",
-    /// A cluster is not heard for a while.
+    /// No roll-up of a cluster is received for a while.
     ClusterSilent = "cluster silent",
     /// A cluster's demand seems to vanish for a moment.
     Collapse = "roll-up collapsed",

@@ -1,4 +1,4 @@
-//! What breaks by itself while the storm lasts, and how it is mended.
+//! What breaks by itself during the fault phase, and how it is repaired.
 
 use usher_domain::fleet::issue::Issuer;
 use usher_domain::fleet::phase::Phase;
@@ -12,7 +12,7 @@ use crate::fleet::state::{State, WINDOWS};
 use crate::sim_world::SimWorld as _;
 
 impl State {
-    /// One tick of the storm.
+    /// One tick of the fault phase.
     pub(crate) fn fault_phase(&mut self) {
         if !self.in_fault_phase() {
             return;
@@ -50,7 +50,7 @@ impl State {
         }
     }
 
-    /// Whether no list that was believed, or is on its way, lacks a machine that stands.
+    /// Whether no list that was believed, or is in flight, lacks an existing machine.
     fn lists_are_true(&self) -> bool {
         let standing: Vec<&str> = self
             .outside
@@ -161,7 +161,7 @@ impl State {
         self.say(|_| format!("shard {shard} starts again"));
     }
 
-    /// The storm is over.
+    /// The fault phase is over.
     pub(crate) fn calm_down(&mut self) {
         self.outside.down_until = 0;
         self.outside.empty_until = 0;

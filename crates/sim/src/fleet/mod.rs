@@ -1,4 +1,4 @@
-//! The fleet's world: machines of one provider that works when it wants to, shards that plan and
+//! The fleet's world: machines of one provider that works at its own pace, shards that plan and
 //! drive them, and clusters whose demand goes up and down.
 
 pub mod bench;

@@ -28,7 +28,7 @@ pub struct Actual {
     pub host: Option<u64>,
     /// The cluster it is bound to.
     pub cluster: String,
-    /// What was asked to be kept beside the binding.
+    /// The requested metadata, kept beside the binding.
     pub metadata: BTreeMap<String, String>,
     /// When what was begun ends; never, if it was forgotten.
     pub ends_at: Option<Tick>,
@@ -38,7 +38,7 @@ pub struct Actual {
     pub removed: bool,
     /// Everything it ever was.
     pub history: Vec<(Phase, String)>,
-    /// Where in the history the last verb was accepted. A look that began earlier is old.
+    /// Where in the history the last verb was accepted. A snapshot that began earlier is stale.
     pub floor: usize,
 }
 
@@ -47,7 +47,7 @@ pub struct Actual {
 pub struct Treatment {
     /// Whether it works on it after the answer.
     pub staged: bool,
-    /// Whether it knows no way out once the machine has failed.
+    /// Whether the provider cannot release the machine once it has failed.
     pub never_salvages: bool,
 }
 
@@ -62,7 +62,7 @@ pub struct Outside {
     pub down_until: Tick,
     /// Until when everything seems absent.
     pub empty_until: Tick,
-    /// What was answered to a verb, until its sender hears it.
+    /// What was answered to a verb, until its sender receives it.
     pub answers: BTreeMap<(usize, Token), Raw>,
     hosts: u64,
 }

@@ -22,7 +22,7 @@ pub struct Holder {
     pub resource: ResourceId,
     /// The row of its machine.
     pub row: usize,
-    /// When it lets it go.
+    /// When it releases it.
     pub until: Option<Tick>,
 }
 
@@ -97,7 +97,7 @@ impl State {
             && (actual.removed || actual.cluster != held().cluster.as_str())
     }
 
-    /// The holder of a machine that failed lets it go.
+    /// The holder of a machine that failed releases it.
     fn let_go_of_failed(&mut self) {
         for holder in self.holders.clone() {
             if self.has_failed(holder.row) {
@@ -112,8 +112,8 @@ impl State {
         machine.phase() == Phase::Failed && machine.fields().holder.is_some()
     }
 
-    /// People look at what their shards do not dare to touch, now and then during the storm and
-    /// soon after it. Whether the provider's cluster is right is for them to say.
+    /// People decide what their shards do not dare to touch, now and then during the fault phase
+    /// and soon after it. Whether the provider's cluster is right is for them to say.
     fn settle_disputes(&mut self) {
         let now = self.now();
         for row in 0..self.store.rows.len() {

@@ -1,4 +1,4 @@
-//! What one seed decides before a life begins.
+//! What one seed decides before a run begins.
 
 use usher_domain::fleet::phase::Phase;
 use usher_domain::fleet::verdict::EffectKind;
@@ -31,9 +31,9 @@ pub struct Slot {
     pub staged: bool,
     /// The shard that knows it from the beginning.
     pub owner: usize,
-    /// Whether its host stands from the beginning.
+    /// Whether its host exists from the beginning.
     pub idle: bool,
-    /// Whether its provider knows no way out once it has failed.
+    /// Whether its provider cannot release it once it has failed.
     pub never_salvages: bool,
 }
 
@@ -64,7 +64,7 @@ pub struct Demand {
 pub struct Hold {
     /// When it takes one.
     pub at: Tick,
-    /// When it lets it go.
+    /// When it releases it.
     pub until: Option<Tick>,
 }
 

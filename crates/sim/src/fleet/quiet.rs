@@ -1,4 +1,4 @@
-//! What is still on its way, and what must hold when nothing is.
+//! What is still in progress, and what must hold when nothing is.
 
 use usher_domain::fleet::aggregate::Target;
 use usher_domain::fleet::binding::Binding;
@@ -14,11 +14,11 @@ use crate::fleet::state::{State, cluster};
 use crate::fleet::store::List;
 use crate::sim_world::{EveryWorld, SimWorld as _};
 
-/// How long a wish takes until every shard has heard of it and planned.
+/// How long a wish takes until every shard has received it and planned.
 const HEARING: Tick = 60;
 
 impl State {
-    /// What is still on its way: the first that is found.
+    /// What is still in progress: the first that is found.
     pub(crate) fn on_its_way(&self) -> Vec<&'static str> {
         let tick = self.base.tick;
         let wished = || {
@@ -50,7 +50,7 @@ impl State {
         first.into_iter().collect()
     }
 
-    /// What must hold when all is quiet.
+    /// What must hold once the world is idle.
     pub(crate) fn check_at_rest(&mut self) {
         if let Some(what) = self.disagreement() {
             self.wrong(Checker::NoOrphans, what);
@@ -68,10 +68,10 @@ impl State {
     /// The events of a row are one chain from its first phase to its last.
     fn check_events(&mut self) {
         for row in 0..self.store.rows.len() {
-            let told = self.store.events.iter().filter(|it| it.row == row);
-            let told: Vec<_> = told.map(|it| (it.event.from, it.event.to)).collect();
-            let chained = told.windows(2).all(|pair| pair[0].1 == pair[1].0);
-            let last = told.last().map(|it| it.1);
+            let emitted = self.store.events.iter().filter(|it| it.row == row);
+            let emitted: Vec<_> = emitted.map(|it| (it.event.from, it.event.to)).collect();
+            let chained = emitted.windows(2).all(|pair| pair[0].1 == pair[1].0);
+            let last = emitted.last().map(|it| it.1);
             let phase = self.store.rows[row].record.state.phase();
             if !chained || last.is_some_and(|it| it != phase) {
                 let what = format!("the events of row {row} lead elsewhere than to {phase}");
@@ -84,9 +84,9 @@ impl State {
     fn disagreement(&self) -> Option<String> {
         for (number, actual) in self.outside.machines.iter().enumerate() {
             let rows = self.store.rows.iter().filter(|it| it.machine == number);
-            let run_seed = rows.filter(|it| it.record.state.phase() != Phase::Gone);
-            let run_seed: Vec<_> = run_seed.map(|it| &it.record.state).collect();
-            match run_seed.as_slice() {
+            let live = rows.filter(|it| it.record.state.phase() != Phase::Gone);
+            let live: Vec<_> = live.map(|it| &it.record.state).collect();
+            match live.as_slice() {
                 [] if !actual.removed => return Some(format!("{} has no row", actual.id)),
                 [one] if !actual.removed => {
                     let offer = &one.fields().offer;
@@ -112,7 +112,7 @@ impl State {
         None
     }
 
-    /// A row that is not where it is wanted.
+    /// A row that has not reached its target.
     fn unfinished(&self) -> Option<String> {
         for (index, row) in self.store.rows.iter().enumerate() {
             let it = &row.record.state;
@@ -195,7 +195,7 @@ impl State {
         self.store.rows.iter().filter(serves).count()
     }
 
-    /// How many machines the needs with this binding ask for, as far as their shard has heard.
+    /// How many machines the needs with this binding ask for, as far as their shard knows.
     pub(crate) fn needed(&self, binding: &Binding) -> usize {
         let reading = self
             .roll_ups
@@ -207,7 +207,7 @@ impl State {
     }
 }
 
-/// What a machine is told that serves such a need.
+/// What a machine that serves such a need is configured with.
 pub(crate) fn binding_of(number: usize, asks: Asks) -> Option<Binding> {
     let assignment = Need::read(&need(asks)).ok()?.assignment;
     Some(Binding { cluster: cluster(number), assignment })

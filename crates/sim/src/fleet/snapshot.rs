@@ -1,4 +1,4 @@
-//! What a look at a machine brings back: a message that waits, or the answer to a question.
+//! What a snapshot of a machine returns: a message that waits, or the answer to a question.
 
 use usher_domain::fleet::accept::{Raw, Report};
 use usher_domain::fleet::aggregate::Machine;
@@ -16,11 +16,11 @@ use crate::fleet::state::State;
 use crate::fleet::store::Message;
 use crate::sim_world::SimWorld as _;
 
-/// What was heard of a machine.
+/// What was read of a machine.
 type Reading = Result<Option<Result<Report, Refusal>>, Unknown>;
 
 impl State {
-    /// Looks at a machine for a driver that claimed it in an epoch.
+    /// Takes a snapshot of a machine for a driver that claimed it in an epoch.
     pub(crate) fn look_at(&mut self, index: usize, machine: &Machine, epoch: u64) -> Snapshot {
         let shard = self.store.owner(index);
         let message = self.message(index, machine);
@@ -39,7 +39,7 @@ impl State {
         snapshot
     }
 
-    /// The oldest message. A recorded order is sent after a question only.
+    /// The oldest message. A recorded command is sent after a question only.
     fn message(&mut self, index: usize, machine: &Machine) -> Option<Message> {
         let row = &mut self.store.rows[index];
         if row.messages.is_empty() {

@@ -1,4 +1,4 @@
-//! Everything of one simulated life that changes.
+//! Everything of one simulated run that changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub struct State {
     pub store: Store,
     /// What each cluster needs at the moment.
     pub demand: Vec<Vec<Asks>>,
-    /// What a machine is told that serves a need, for every need there will be.
+    /// What a machine that serves a need is configured with, for every need there will be.
     pub bindings: BTreeMap<(usize, Asks), Binding>,
     /// Until when each cluster is silent.
     pub silent_until: BTreeMap<usize, Tick>,
@@ -59,7 +59,7 @@ pub struct State {
     pub taken_for: BTreeMap<usize, Binding>,
     /// The resources that hold machines.
     pub holders: Vec<Holder>,
-    /// When a driver last looked at a machine.
+    /// When a driver last observed a machine.
     pub last_deed: Tick,
 }
 
@@ -255,7 +255,7 @@ impl State {
         Some(index)
     }
 
-    /// Tells the index of its shard how a row is now.
+    /// Updates a row in the index of its shard.
     pub(crate) fn reindex(&mut self, index: usize) {
         let machine = self.store.rows[index].record.state.clone();
         let seen = match self.breakage {
@@ -267,7 +267,7 @@ impl State {
         self.store.shards[owner].fleet.apply(slot, seen.as_ref());
     }
 
-    /// The figures of a machine's life in simulated time.
+    /// The settings of a machine's reconciler in simulated time.
     pub(crate) fn work_item(&self) -> MachineReconciler {
         let patience = if self.is_broken(Breakage::NoRedrive) { 1 << 30 } else { 100 };
         let deadlines = Deadlines {

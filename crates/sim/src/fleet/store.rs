@@ -1,4 +1,4 @@
-//! The store in memory: rows, the queue, events, and who speaks for each shard.
+//! The store in memory: rows, the queue, events, and the lease holder of each shard.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use usher_domain::fleet::accept::Raw;
 
 use crate::clock::Tick;
 
-/// One machine's row, its place in the queue, and what its shard has heard of it.
+/// One machine's row, its place in the queue, and what its shard has received of it.
 #[derive(Clone, Debug)]
 pub struct MachineRow {
     /// The record.
@@ -29,22 +29,22 @@ pub struct MachineRow {
     pub reached: usize,
     /// Every token that was ever committed for it.
     pub tokens: BTreeSet<Token>,
-    /// What its shard has heard and not processed yet; lost with the shard's memory.
+    /// What its shard has received and not processed yet; lost with the shard's memory.
     pub messages: Vec<Message>,
 }
 
-/// Something that was heard of a machine: the answer to a verb, or its part of a list.
+/// A message about a machine: the answer to a verb, or its part of a list.
 #[derive(Clone, Debug)]
 pub struct Message {
     /// How it was learned.
     pub source: Source,
-    /// The stamp of the look.
+    /// The stamp of the snapshot.
     pub stamp: Token,
     /// The record, or that there is none.
     pub raw: Option<Raw>,
 }
 
-/// A list on its way.
+/// A list in flight.
 #[derive(Clone, Debug)]
 pub struct List {
     /// When it began.
@@ -59,7 +59,7 @@ pub struct List {
     pub whole: bool,
 }
 
-/// An aim on its way into a row.
+/// An aim about to be written into a row.
 #[derive(Clone, Debug)]
 pub struct Written {
     /// When it is written.
@@ -95,9 +95,9 @@ pub struct Shard {
     pub list_believed: bool,
     /// Who was named by the last list that was believed.
     pub listed: BTreeSet<MachineId>,
-    /// The list on its way.
+    /// The list in flight.
     pub list: Option<List>,
-    /// The aims on their way.
+    /// The aims that are not written yet.
     pub aims: Vec<Written>,
 }
 
@@ -112,7 +112,7 @@ pub struct Write<'a> {
 }
 
 impl Write<'_> {
-    /// A write that tells nothing.
+    /// A write that emits nothing.
     pub const fn of(next: Machine) -> Self {
         Self { next, rows: &[], event: None }
     }
@@ -123,9 +123,9 @@ impl Write<'_> {
 pub struct EventRow {
     /// The row.
     pub row: usize,
-    /// The version of the write that told it.
+    /// The version of the write that emitted it.
     pub version: Version,
-    /// What was told.
+    /// The emitted event.
     pub event: Event,
 }
 
@@ -164,7 +164,7 @@ impl Store {
         Ok(())
     }
 
-    /// Wakes the life of a row.
+    /// Wakes the record of a row.
     pub fn wake(&mut self, index: usize, now: Timestamp) {
         self.rows[index].entry.wake(now);
     }
@@ -175,7 +175,7 @@ impl Store {
         self.shards.iter().position(|it| it.id == *owner).unwrap_or(0)
     }
 
-    /// The row of a machine, if anybody knows it; the newest, if it was gone in between.
+    /// The row of a machine, if it is known; the newest, if it was gone in between.
     pub fn row_of(&self, id: &str) -> Option<usize> {
         self.rows.iter().rposition(|it| it.record.state.id().as_str() == id)
     }

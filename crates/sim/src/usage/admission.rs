@@ -15,7 +15,7 @@ use crate::usage::fault::Fault;
 use crate::usage::outside::{Object, uid};
 use crate::usage::state::State;
 
-/// One replica: what it knows, and what is on its way to it.
+/// One replica: what it knows, and what is in flight to it.
 #[derive(Clone, Debug, Default)]
 pub struct Replica {
     /// What it knows.
@@ -35,7 +35,7 @@ pub struct Pending {
     pub attempt: Attempt,
 }
 
-/// How a deletion is asked for.
+/// How a deletion is requested.
 #[derive(Clone, Copy, Debug)]
 pub struct DeletionRequest<'a> {
     /// Who asks.
@@ -49,7 +49,7 @@ pub struct DeletionRequest<'a> {
 /// What admission lets the server do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admitted {
-    /// Go on.
+    /// Continue.
     Yes,
     /// Stop.
     No(Box<Denial>),
@@ -58,7 +58,7 @@ pub enum Admitted {
 }
 
 impl State {
-    /// Tells every replica that a Usage changed or is gone: each hears of it in its own time.
+    /// Notifies every replica that a Usage changed or is gone, each after its own delay.
     pub(crate) fn publish(&mut self, number: u64, kind: UsageKind) {
         let usage = self.outside.by_uid(number).and_then(Object::usage);
         let entry = usage.map(|it| self.entry_of(&it));
@@ -87,7 +87,7 @@ impl State {
         entry
     }
 
-    /// What was on its way to the replicas arrives.
+    /// What was in flight to the replicas arrives.
     pub(crate) fn catch_up(&mut self) {
         let tick = self.base.tick;
         for replica in &mut self.replicas {

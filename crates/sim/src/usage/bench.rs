@@ -52,8 +52,8 @@ fn admissions(text: &mut String) {
     let _ = writeln!(text, "  of one admission: p50 {} ns, p99 {} ns", share(50), share(99));
 }
 
-/// One Usage comes to many and goes, changes, or speaks of something else. At every size the same
-/// number of Usages takes turns, so that what is measured is the graph and not the memory.
+/// One Usage is added to many and removed, changed, or made to refer to something else. At every
+/// size the same number of Usages takes turns, so that the graph is measured and not the memory.
 fn changes(text: &mut String) {
     let mut first = None;
     for size in SIZES {

@@ -23,11 +23,11 @@ use crate::words::words;
 words! {
     /// A rule broken on purpose.
     Breakage {
-        /// A replay is kept in mind only, and lost with a restart.
+        /// A replay is kept in memory only, and lost with a restart.
         ForgottenTimer = "forgotten-timer",
         /// A user with a deletion timestamp counts as gone.
         LeavingIsGone = "leaving-user-is-gone",
-        /// A replay goes by name alone.
+        /// A replay matches by name alone.
         ReplayWithoutUid = "replay-without-uid",
         /// A replay is repeated although its object is being deleted.
         ReplayAgain = "replay-again",
@@ -37,7 +37,7 @@ words! {
         ErrorIsAbsent = "error-is-absent",
         /// A mark counts as a proof.
         ProtectedUnproven = "protected-before-probe",
-        /// What an edited declaration meant before is not let go.
+        /// What an edited declaration meant before is not released.
         IgnoreEdit = "ignore-edit",
         /// What an edited declaration meant before stays marked.
         KeepExcess = "keep-excess",
@@ -45,15 +45,15 @@ words! {
         FinalizerLater = "finalizer-after-mark",
         /// A dry run is recorded.
         DryRunRecords = "dry-run-records",
-        /// What the collector wanted is done although the owners changed.
+        /// The collector's deletion is done although the owners changed.
         IgnoreOwners = "ignore-owners",
-        /// Owners go on waiting for a Usage that waits for them.
+        /// Owners keep waiting for a Usage that waits for them.
         KeepBlocking = "keep-blocking-owners",
         /// What a cache does not know is allowed.
         AllowFromCache = "allow-from-cache",
         /// A denied deletion is forgotten when the use ends.
         ForgetAttempt = "forget-attempt",
-        /// A Usage goes although it owes a deletion.
+        /// A Usage is removed although it owes a deletion.
         LetGoOwing = "let-go-owing",
         /// A denied deletion is not passed on.
         NoHandOver = "no-hand-over",
@@ -73,11 +73,11 @@ words! {
         LeavingHoldsNothing = "leaving-usage-holds-nothing",
         /// The 404 of a rebuilt cluster is believed.
         TrustRebuilt = "trust-rebuilt-cluster",
-        /// A page that is older than the look is believed.
+        /// A page that is older than the snapshot is believed.
         TrustLagging = "trust-lagging-read",
         /// Too much that vanished at once is believed.
         IgnoreMassDeletionGuard = "ignore-mass-deletion-guard",
-        /// A commit or a verb does not look at the version.
+        /// A commit or a verb does not compare the version.
         SkipVersion = "skip-version-check",
         /// A Usage that closes a circle holds all the same.
         IgnoreCircle = "ignore-circle",
@@ -87,7 +87,7 @@ words! {
         EditUnexamined = "edit-unexamined",
         /// An update that takes a mark off is not refused.
         StripUnguarded = "strip-unguarded",
-        /// A mark is written again at every look.
+        /// A mark is written again at every snapshot.
         MarkAgain = "mark-again",
         /// The finalizer stays.
         KeepFinalizer = "keep-finalizer",

@@ -25,43 +25,43 @@ words! {
         /// A use ends when no recorded user exists.
         // Requirement: G-3, G-27
         UserFirst = "user-first",
-        /// What was told to be protected is not asked to go while its user stands.
+        /// What was reported protected is not deleted while its user exists.
         // Requirement: G-3, G-15
         InUseStays = "in-use-stays",
-        /// No declaration is let in that closes a circle with what is told to be protected.
+        /// No declaration is admitted that closes a circle with what is reported protected.
         // Requirement: G-17
         CircleRefused = "circle-refused",
-        /// Protection is told after its deletion was refused.
+        /// Protection is reported after a deletion was refused.
         // Requirement: G-5
         RefusedFirst = "protected-means-refused",
         /// Nothing is marked for a Usage that our finalizer never held.
         // Requirement: G-2
         FinalizerFirst = "finalizer-first",
-        /// The finalizer goes when the users are gone and no deletion is owed.
+        /// The finalizer is removed when the users are gone and no deletion is owed.
         // Requirement: G-2
         FinalizerLast = "finalizer-last",
         /// What was released does not stay: marks, Usages, what a declaration meant before.
         // Requirement: G-4, G-9, G-26
         NothingStays = "nothing-released-stays",
-        /// A recorded deletion is done, or is not wanted any more.
+        /// A recorded deletion is done, or no longer requested.
         // Requirement: G-7
         PromiseKept = "promise-kept",
         /// A replay is not repeated once its object is seen to be in deletion.
         // Requirement: G-23
         ReplayOnce = "replay-once",
-        /// No object is deleted by a replay but the one whose deletion was asked for.
+        /// No object is deleted by a replay but the one whose deletion was requested.
         // Requirement: G-23
         OnlyWhatWasAsked = "only-what-was-asked",
-        /// What was withdrawn, has expired or was wanted under other owners is not replayed.
+        /// What was withdrawn, has expired or was requested under other owners is not replayed.
         // Requirement: G-8
         NotWanted = "not-wanted-not-replayed",
-        /// What no Usage speaks of is not touched.
+        /// What no Usage refers to is not touched.
         // Requirement: G-11
         ForeignUntouched = "foreign-untouched",
         /// An object is marked only under the uid that is on record.
         // Requirement: G-24
         NameBeforeUse = "name-before-use",
-        /// Only what was really asked is recorded.
+        /// Only what was really requested is recorded.
         // Requirement: G-12
         NoTrace = "dry-run-leaves-no-trace",
         /// A deletion is never allowed beside a holder.
@@ -70,7 +70,7 @@ words! {
         /// A mark is not taken off beside a holder.
         // Requirement: G-6
         MarkStays = "mark-stays",
-        /// At rest nothing is written.
+        /// When idle, nothing is written.
         // Requirement: G-22
         QuietAtRest = "quiet-at-rest",
     }
@@ -79,7 +79,7 @@ words! {
 /// What the checkers remember, independent of what the product does.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
-    /// What was told to be protected: Usage and object, and who used it then. A promise ends by
+    /// What was reported protected: Usage and object, and its users then. A promise ends by
     /// what happens outside, never by what the product says.
     pub promises: BTreeMap<(u64, u64), BTreeSet<u64>>,
     /// Usages and objects whose deletion was refused on their account.
@@ -88,11 +88,11 @@ pub struct Log {
     pub held: BTreeSet<u64>,
     /// Usages and the uids that they had on record before they marked.
     pub recorded: BTreeSet<(u64, u64)>,
-    /// Everybody who was ever recorded as the user of what a Usage speaks of.
+    /// Every user ever recorded of what a Usage refers to.
     pub users: BTreeMap<u64, BTreeSet<u64>>,
     /// Objects that could not be protected: stripped by force, or gone with their kind.
     pub excused: BTreeSet<u64>,
-    /// Deletions that were really asked and denied.
+    /// Deletions that were really requested and denied.
     pub denied: BTreeSet<(Uid, Timestamp)>,
     /// Deletions on record that were not done yet.
     pub owed: BTreeMap<u64, Attempt>,
@@ -100,7 +100,7 @@ pub struct Log {
     pub lost: BTreeMap<u64, Tick>,
     /// When the deletion of an object was withdrawn.
     pub withdrawn: BTreeMap<u64, Timestamp>,
-    /// Names under which something stood.
+    /// Names under which something existed.
     pub seen: BTreeSet<ObjectKey>,
     /// When our drivers last wrote something.
     pub last_write: Tick,
@@ -123,7 +123,7 @@ impl State {
         self.outside.by_uid(place).is_some()
     }
 
-    /// What was told to be protected is asked to go.
+    /// The deletion of something reported protected is requested.
     pub(crate) fn check_in_use(&mut self, place: u64) {
         let Some(object) = self.outside.by_uid(place) else { return };
         if object.note.is_some() || self.log.excused.contains(&place) {
@@ -139,7 +139,7 @@ impl State {
             *target == place && holds && (used || (users.is_empty() && wanted))
         });
         if let Some(((usage, _), users)) = broken {
-            let what = format!("{} goes although {usage} holds it for {users:?}", object.key);
+            let what = format!("{} is deleted although {usage} holds it for {users:?}", object.key);
             self.wrong(Checker::InUseStays, what);
         }
     }
@@ -149,7 +149,7 @@ impl State {
         self.log.excused.insert(place);
     }
 
-    /// A Usage speaks of something else from now on.
+    /// A Usage refers to something else from now on.
     pub(crate) fn forgive(&mut self, usage: u64) {
         self.log.promises.retain(|it, _| it.0 != usage);
     }
@@ -189,7 +189,7 @@ impl State {
         self.log.users.remove(&place);
     }
 
-    /// Only what was really asked is recorded.
+    /// Only what was really requested is recorded.
     pub(crate) fn check_asked(&mut self, attempt: &Attempt) {
         if !self.log.denied.contains(&(attempt.uid.clone(), attempt.at)) {
             let what = format!("a deletion of {} was recorded that was not meant", attempt.object);
@@ -217,15 +217,15 @@ impl State {
     pub(crate) fn check_unmarked(&mut self, place: u64) {
         let Some(key) = self.outside.by_uid(place).map(|it| it.key.clone()) else { return };
         if self.live_index().holders(&key).count() > 0 {
-            self.wrong(Checker::MarkStays, format!("the mark of {key} goes beside a holder"));
+            self.wrong(Checker::MarkStays, format!("the mark of {key} is removed beside a holder"));
         }
     }
 
-    /// The finalizer of a Usage goes.
+    /// The finalizer of a Usage is removed.
     pub(crate) fn check_letting_go(&mut self, usage: u64) {
         let users = self.log.users.get(&usage).into_iter().flatten();
         if let Some(user) = users.copied().find(|it| self.stands(*it)) {
-            let what = format!("{usage} is let go although its user {user} stands");
+            let what = format!("{usage} is released although its user {user} exists");
             self.wrong(Checker::FinalizerLast, what);
         }
         let body = self.outside.by_uid(usage).and_then(|it| it.body.as_ref());
@@ -261,7 +261,7 @@ impl State {
         let owed = own.or_else(|| self.log.owed.get(&number(uid)).cloned());
         let unwanted =
             owed.as_ref().is_none_or(|it| matches!(it.progress, Progress::Withdrawn { .. }));
-        // What was asked again may have been lost by force while the replay was on its way.
+        // What was requested again may have been lost by force while the replay was in flight.
         if unwanted && !self.was_lost(place) && self.log.withdrawn.contains_key(&place) {
             self.wrong(Checker::NotWanted, format!("the deletion of {place} was withdrawn"));
         }
@@ -269,12 +269,12 @@ impl State {
         if let Some(Origin::Collected { owners: before }) = owed.map(|it| it.origin)
             && owners.is_some_and(|it| it != before)
         {
-            let what = format!("the collector wanted {place} under other owners");
+            let what = format!("the collector deleted {place} under other owners");
             self.wrong(Checker::NotWanted, what);
         }
     }
 
-    /// A Usage was written by its own life.
+    /// A Usage was written by its own reconciler.
     pub(crate) fn check_commit(&mut self, before: &Usage, event: Option<&Event>) {
         let place = number(&before.uid);
         let Some(after) = self.outside.by_uid(place).and_then(Object::record) else { return };
@@ -297,7 +297,7 @@ impl State {
         let alive = self.log.users.get(&place).into_iter().flatten();
         let alive = alive.copied().find(|it| self.stands(*it));
         if let Some(user) = alive.filter(|_| ends && !unheld) {
-            let what = format!("{place} lets go although its user {user} stands");
+            let what = format!("{place} lets go although its user {user} exists");
             self.wrong(Checker::UserFirst, what);
         }
         match event {
@@ -325,7 +325,7 @@ impl State {
         let declared = means_what_it_says(usage);
         for target in recorded.collect::<Vec<u64>>() {
             if !self.log.refused.contains(&(place, target)) {
-                let what = format!("{place} tells {target} protected and no deletion was refused");
+                let what = format!("{place} reports {target} protected but refused no deletion");
                 self.wrong(Checker::RefusedFirst, what);
             }
             let stands = self.stands(target);
@@ -383,7 +383,7 @@ impl State {
         }
     }
 
-    /// What must hold when all is quiet.
+    /// What must hold once the world is idle.
     pub(crate) fn check_at_rest(&mut self) {
         if let Some((checker, what)) = self.unsettled() {
             self.wrong(checker, what);
@@ -436,14 +436,14 @@ impl State {
             return Some("has outlived its users");
         }
         match usage.status.phase {
-            Phase::Releasing | Phase::Released => return Some("is on its way"),
+            Phase::Releasing | Phase::Released => return Some("is being released"),
             Phase::Pending | Phase::Protected | Phase::Idle => {}
         }
         // What would use itself is refused, and what was meant before stays.
         let of = named(&spec.of);
         let itself = of.iter().any(|it| usage.users().contains(it) || selects(spec, it));
         if !usage.deleting && !means_what_it_says(usage) && !itself {
-            return Some("does not mean what it says");
+            return Some("has a status that differs from its spec");
         }
         // Where the glass is broken nothing is refused any more.
         let protectable = |key: &ObjectKey| {
@@ -455,7 +455,7 @@ impl State {
         (usage.status.phase == Phase::Pending && whole).then_some("does not protect")
     }
 
-    /// What is still on its way.
+    /// What is still in progress.
     pub(crate) fn on_its_way(&self) -> Vec<&'static str> {
         let tick = self.base.tick;
         let planned = self.plan.wanted.iter().filter_map(|it| it.delete_at.map(|it| it.0)).max();
@@ -475,18 +475,20 @@ impl State {
         let leaving = leaving.filter(|it| it.deleting.is_some() && it.body.is_none());
         let leaving = leaving.filter(|it| !it.foreground).count() > 0;
         let left = self.plan.teardown && !self.outside.objects.is_empty();
-        let told = [
+        let unfinished = [
             (wished, "a wish"),
             (requests, "a request"),
             (leaving, "a departure"),
-            (left, "something to be asked"),
+            (left, "a deletion to be requested"),
             (!self.outside.changes.is_empty(), "a change"),
         ];
-        let mut told: Vec<&'static str> =
-            told.into_iter().filter_map(|(under_way, what)| under_way.then_some(what)).collect();
-        if told.is_empty() && self.unsettled().is_some() {
-            told.push("something unsettled");
+        let mut unfinished: Vec<&'static str> = unfinished
+            .into_iter()
+            .filter_map(|(under_way, what)| under_way.then_some(what))
+            .collect();
+        if unfinished.is_empty() && self.unsettled().is_some() {
+            unfinished.push("something unsettled");
         }
-        told
+        unfinished
     }
 }

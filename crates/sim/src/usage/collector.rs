@@ -1,8 +1,8 @@
-//! What the cluster does by itself on the way out: the collector, departures, emptied namespaces.
+//! What the cluster does by itself during teardown: the collector, departures, emptied namespaces.
 //!
 //! The collector behaves like that of Kubernetes: it strips references to owners that are gone
-//! while another one stands, deletes what has no owner any more, goes on in the foreground where an
-//! owner waits, passes admission like everybody else, and backs off after it was denied.
+//! while another one exists, deletes what has no owner any more, continues in the foreground where
+//! an owner waits, passes admission like every client, and backs off after it was denied.
 
 use usher_domain::usage::attempt::{COLLECTOR, NAMESPACE_CONTROLLER, Propagation};
 
@@ -73,7 +73,7 @@ impl State {
         self.write(uid, |it| it.owners = kept);
     }
 
-    /// What is being deleted goes when nothing holds it any more.
+    /// What is being deleted is removed when nothing holds it any more.
     pub(crate) fn depart(&mut self) {
         let tick = self.base.tick;
         let gone: Vec<u64> = self
@@ -141,7 +141,7 @@ impl State {
         }
     }
 
-    /// A kind goes with all its objects, without admission.
+    /// A kind is removed with all its objects, without admission.
     pub(crate) fn remove_kind(&mut self, kind: &str, until: Tick) {
         self.outside.removed_until.insert(kind.to_owned(), until);
         let objects = self.outside.objects.iter();

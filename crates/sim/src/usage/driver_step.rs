@@ -1,4 +1,4 @@
-//! A driver's seat: the ports of both lives, with an await wherever a real driver has one.
+//! A driver: the ports of both reconcilers, with an await wherever a real driver has one.
 
 use std::cell::Cell;
 
@@ -26,7 +26,7 @@ use crate::usage::store::Item;
 
 /// What a driver notes in this world.
 pub struct Notes {
-    /// When it last looked at the world.
+    /// When it last observed the world.
     observed_at: Cell<Tick>,
 }
 
@@ -40,7 +40,7 @@ impl Notes {
 type UsageStep<'a> = DriverStep<'a, State>;
 
 impl UsageStep<'_> {
-    /// Runs one step of whatever life was claimed.
+    /// Runs one step of the claimed work item.
     pub(crate) async fn one_step(&self) -> Result<Wake, Stopped> {
         let now = self.claimed_at;
         let wake = match self.work_item {
@@ -97,9 +97,9 @@ impl UsageStep<'_> {
         });
         let reason = decision.reason;
         state.say(|it| {
-            let told = decision.event.as_ref().map_or("", |event| event.event_type().as_str());
+            let emitted = decision.event.as_ref().map_or("", |event| event.event_type().as_str());
             let phase = decision.next.status.phase;
-            format!("{} is {phase} ({reason}) {told}", it.named(place))
+            format!("{} is {phase} ({reason}) {emitted}", it.named(place))
         });
         state.check_commit(&before.state, decision.event.as_ref());
         Ok(())
@@ -199,7 +199,7 @@ impl<'a> Ledger<BentUsage<'a>> for UsageStep<'a> {
     ) -> Result<(), Trouble> {
         self.pause(Point::BeforeCommit).await;
         // The object is the record: a cluster compares its version and knows nothing of claims, and
-        // the watch wakes the life that was written late.
+        // the watch wakes the record that was written late.
         let written = self.write(version, decision);
         self.committed(written).await
     }
@@ -243,7 +243,7 @@ impl Ledger<stray::StrayReconciler> for UsageStep<'_> {
 }
 
 impl State {
-    /// A marked object is not marked any more. Should the mark come back, the watch says so.
+    /// A marked object is not marked any more. Should the mark reappear, the watch reports it.
     fn forget(&mut self, work_item: Item) {
         let Item::Stray(place) = work_item else { return };
         let marked = self.outside.by_uid(place).is_some_and(|it| it.mark.is_some());

@@ -44,7 +44,7 @@ impl State {
         }
     }
 
-    /// The storm is over: nothing is broken any more.
+    /// The fault phase is over: nothing is broken any more.
     pub(crate) fn calm_down(&mut self) {
         let tick = self.base.tick;
         self.watch_down_until = self.watch_down_until.min(tick);
@@ -56,7 +56,7 @@ impl State {
         for until in self.outside.removed_until.values_mut() {
             *until = (*until).min(tick);
         }
-        // One listing stands in for whatever the watch missed.
+        // One listing replaces whatever the watch missed.
         self.watch_down_until = tick;
     }
 }

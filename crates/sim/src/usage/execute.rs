@@ -17,7 +17,7 @@ use crate::usage::state::State;
 /// Who our drivers are.
 pub const USHER: &str = "usher";
 
-/// One verb on its way, with what its sender knew.
+/// One verb in flight, with what its sender knew.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The Usage, or the marked object, that it serves.
@@ -26,11 +26,11 @@ pub struct Request {
     pub version: Version,
     /// The verb.
     pub verb: Verb,
-    /// When its sender looked at the world.
+    /// When its sender observed the world.
     pub observed_at: Tick,
 }
 
-/// A verb of either life.
+/// A verb of either kind of work item.
 #[derive(Clone, Debug)]
 pub enum Verb {
     /// Of a Usage.

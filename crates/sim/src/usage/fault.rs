@@ -5,7 +5,7 @@ use crate::fault::faults;
 faults! {
     /// An object cannot be read.
     Unreachable = "object unreachable",
-    /// An object may not be looked at.
+    /// An object may not be read.
     Forbidden = "object forbidden",
     /// The other Usages cannot be listed.
     ListFails = "usages cannot be listed",
@@ -17,7 +17,7 @@ faults! {
     Guarded = "much absent or replaced while the guard holds",
     /// The clock jumps ahead.
     ClockJump = "clock jump",
-    /// The watch is down for a while; a listing stands in for what was missed.
+    /// The watch is down for a while; a listing replaces what was missed.
     WatchDown = "watch down",
     /// The index of a webhook lags far behind.
     IndexLags = "index of a webhook lags",
@@ -37,7 +37,7 @@ faults! {
     Scribbled = "mark overwritten",
     /// Another client takes our finalizer off a Usage.
     FinalizerStripped = "finalizer taken off a usage",
-    /// A kind is removed with all its objects, and comes back.
+    /// A kind is removed with all its objects, and reappears.
     KindRemoved = "kind removed",
     /// Another client deletes a used object.
     TargetDeleted = "used object deleted from outside",
@@ -53,7 +53,7 @@ faults! {
     Recreated = "object made again under its name",
     /// A restored copy carries the mark of the object that was.
     Restored = "restored copy carries a mark",
-    /// The declaration of a Usage speaks of something else.
+    /// The declaration of a Usage refers to something else.
     Edited = "declaration edited",
     /// A recorded deletion is withdrawn.
     Withdrawn = "recorded deletion withdrawn",

@@ -143,7 +143,7 @@ impl State {
         }
     }
 
-    /// The owners of an object change: it is adopted, or let go.
+    /// The owners of an object change: it is adopted, or released.
     fn change_owners(&mut self, place: u64) {
         let group = self.outside.under(&Thing::Group.key());
         let group = group.filter(|it| it.deleting.is_none()).map(|it| it.uid);

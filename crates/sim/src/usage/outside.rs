@@ -36,7 +36,7 @@ pub struct Object {
     pub app: String,
     /// Its mark.
     pub mark: Option<String>,
-    /// A person's note that lets it go.
+    /// A person's note that releases it.
     pub note: Option<String>,
     /// Its owners.
     pub owners: Vec<Owner>,
@@ -52,7 +52,7 @@ pub struct Object {
     pub hold_lease: Tick,
     /// What it says as a Usage.
     pub body: Option<Body>,
-    /// When the collector looks at it again.
+    /// When the collector visits it again.
     pub collect_at: Tick,
     /// How long the collector waits after it was denied.
     pub collect_pause: Tick,
@@ -76,7 +76,7 @@ pub struct Body {
 /// The cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Outside {
-    /// Everything that stands.
+    /// Every existing object.
     pub objects: Vec<Object>,
     /// The revision of the last write.
     pub revision: u64,
@@ -84,9 +84,9 @@ pub struct Outside {
     pub newest: u64,
     /// What changed and was not delivered by the watch yet.
     pub changes: Vec<(Tick, ObjectKey)>,
-    /// Namespaces on their way out, and when their content is looked at again.
+    /// Namespaces being deleted, and when their content is checked again.
     pub finalization: BTreeMap<String, Tick>,
-    /// Kinds that were removed, and when they come back.
+    /// Kinds that were removed, and when they reappear.
     pub removed_until: BTreeMap<String, Tick>,
     /// What Crossplane's own Usages block, and until when.
     pub blocked_until: BTreeMap<ObjectKey, Tick>,
@@ -171,7 +171,7 @@ impl Outside {
         self.objects.iter().find(|it| it.key == *key)
     }
 
-    /// Every Usage that stands.
+    /// Every existing Usage.
     pub fn usages(&self) -> impl Iterator<Item = Usage> {
         self.objects.iter().filter_map(Object::usage)
     }

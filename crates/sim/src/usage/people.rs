@@ -82,14 +82,14 @@ impl State {
         added
     }
 
-    /// Asks for the deletion of whatever stands under a name.
+    /// Requests the deletion of the object of this name.
     pub fn ask_to_go(&mut self, key: &ObjectKey, propagation: Propagation) -> Result<(), Trouble> {
         let Some(number) = self.outside.under(key).map(|it| it.uid) else { return Ok(()) };
         let asked = DeletionRequest { requester: PERSON, propagation, dry_run: false };
         self.delete(number, asked)
     }
 
-    /// Whether nothing stands under a name.
+    /// Whether no object of this name exists.
     pub fn is_gone(&self, key: &ObjectKey) -> bool {
         self.outside.under(key).is_none()
     }
@@ -206,13 +206,13 @@ impl State {
         }
     }
 
-    /// What a Usage of this name is called, if one stands.
+    /// The key of the Usage of this name, if one exists.
     pub(crate) fn usage_named(&self, name: &str) -> Option<ObjectKey> {
         let mut objects = self.outside.objects.iter();
         objects.find(|it| it.body.is_some() && it.key.name == name).map(|it| it.key.clone())
     }
 
-    /// Declares a Usage as planned. Its owners are those that stand.
+    /// Declares a Usage as planned. Its owners are those that exist.
     pub(crate) fn declare_planned(&mut self, name: &str, it: Declared) {
         let owner = match (it.belongs, it.by) {
             (Belongs::User, Some(Refer::Name(thing) | Refer::Label(thing, _))) => Some(thing),
@@ -225,7 +225,7 @@ impl State {
         self.declare(name, spec, (it.kind, owners.into_iter().collect()));
     }
 
-    /// A Usage speaks of something else.
+    /// A Usage refers to something else.
     pub(crate) fn edit(&mut self, name: &str, to: Refer) {
         let Some(key) = self.usage_named(name) else { return };
         let Some(before) = self.outside.under(&key).cloned() else { return };
@@ -238,10 +238,11 @@ impl State {
         }
         self.forgive(before.uid);
         self.write(before.uid, |it| it.body = after.body);
-        self.say(|_| format!("{name} speaks of {to:?}"));
+        self.say(|_| format!("{name} refers to {to:?}"));
     }
 
-    /// When the storm is over, whatever uses is asked to go, and Usages that would stay for good.
+    /// After the fault phase, the deletion of every user is requested, and of Usages that would
+    /// stay for good.
     pub(crate) fn tear_down(&mut self) {
         let tick = self.base.tick;
         if !self.plan.teardown || tick < self.base.course.faults_end || tick % 20 != 0 {

@@ -1,4 +1,4 @@
-//! What one seed decides before a life begins: who there is, who uses whom, and who asks for what.
+//! What one seed decides before a run begins: the objects, their users, and what people request.
 
 use usher_domain::usage::attempt::Propagation;
 use usher_domain::usage::facts::Resolve;
@@ -43,10 +43,10 @@ pub const PAIRS: [Pair; 23] = [
     (Phase::Released, EffectKind::RemoveFinalizer),
 ];
 
-/// A lifetime that no life outlives.
+/// A lifetime longer than any run.
 pub const LASTING: Tick = 1_000_000;
 
-/// A thing that a Usage may speak of.
+/// A thing that a Usage may refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Thing {
     /// A database: used.
@@ -66,7 +66,7 @@ pub enum Refer {
     Label(Thing, Selection),
 }
 
-/// Whom a Usage belongs to.
+/// The owner of a Usage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Belongs {
     /// None.
@@ -92,15 +92,15 @@ pub struct Declared {
     pub resolve: Resolve,
     /// Whether a denied deletion is repeated.
     pub replay: bool,
-    /// Whom it belongs to.
+    /// Its owner.
     pub belongs: Belongs,
-    /// When it speaks of something else, and of what.
+    /// When it refers to something else, and to what.
     pub edit: Option<(Tick, Refer)>,
-    /// When its deletion is asked for.
+    /// When its deletion is requested.
     pub delete_at: Option<Tick>,
 }
 
-/// One object and what people want of it.
+/// One object and what people request of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
     /// Which.
@@ -111,7 +111,7 @@ pub struct Wanted {
     pub owned: Option<bool>,
     /// How long its deletion takes.
     pub hold_lease: Tick,
-    /// When its deletion is asked for, and how.
+    /// When its deletion is requested, and how.
     pub delete_at: Option<(Tick, Propagation)>,
 }
 
@@ -126,7 +126,7 @@ pub struct Plan {
     pub broken_out: Option<(Tick, Thing)>,
     /// What is made again soon after it is gone.
     pub returns: Option<Thing>,
-    /// Whether in the end everything is asked to go.
+    /// Whether in the end everything is deleted.
     pub teardown: bool,
     /// How long a denied deletion is remembered.
     pub lifetime: Tick,
@@ -158,7 +158,7 @@ impl Plan {
         let lifetime = if rng.percent(12) { rng.between(20, 120) } else { LASTING };
         let course = Course { drivers, mix, target, faults_end };
         // What runs out soon is requested again and again after a denial: only where all
-        // is asked to go does that come to an end.
+        // is deleted does that come to an end.
         let teardown = rng.percent(85) || lifetime < LASTING;
         let replicas = 1 + usize::try_from(rng.below(3)).unwrap_or(0);
         let mut plan = Self {
@@ -232,7 +232,7 @@ impl Plan {
                 self.second_user(rng);
                 self.deny(rng);
                 self.leave(phase, rng);
-                // The life that has it on record has to let go first, and often that is the second
+                // The record that names it has to let go first, and often that is the second
                 // one.
                 if rng.percent(75) {
                     self.swap_users();
@@ -289,7 +289,7 @@ impl Plan {
         }
     }
 
-    /// The first database is asked to go while it is in use.
+    /// The first database is deleted while it is in use.
     fn deny(&mut self, rng: &mut Rng) {
         let at = rng.between(70, 100);
         if let Some(database) = self.want(Thing::Database(0)) {

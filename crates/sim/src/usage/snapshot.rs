@@ -28,7 +28,7 @@ const UNUSED: u64 = 1_000_000;
 struct Page {
     authority: Authority,
     guarded: bool,
-    /// What is shown in the place of what stands.
+    /// What is shown in the place of the existing objects.
     shown: Option<Vec<Object>>,
 }
 
@@ -39,8 +39,8 @@ impl Page {
 }
 
 impl State {
-    /// Reads the cluster, or what answers in its place, and judges who answered. A page that is
-    /// older than the beginning of the look proves nothing.
+    /// Reads the cluster, or what answers in its place, and judges which answered. A page that is
+    /// older than the beginning of the snapshot proves nothing.
     fn page(&mut self) -> Page {
         let tick = self.base.tick;
         if tick < self.outside.rebuilt_until {
@@ -65,8 +65,8 @@ impl State {
         Page { authority: Authority::Pinned, guarded: false, shown: None }
     }
 
-    /// What is shown while the guard holds: of what stands some, and some made again under its
-    /// name.
+    /// What is shown while the guard is tripped: some of the existing objects, and some made again
+    /// under their names.
     fn behind_guard(&self) -> Vec<Object> {
         let shown = self.outside.objects.iter().filter_map(|it| {
             match (it.uid + self.outside.guarded_until.unsigned_abs()) % 4 {
@@ -78,7 +78,7 @@ impl State {
         shown.collect()
     }
 
-    /// Why this part of the look is not answered.
+    /// Why this part of the snapshot is not answered.
     fn silence(&mut self) -> Option<Unknown> {
         if self.injects(Fault::Unreachable, 30) {
             return Some(Unknown::Unreachable);
@@ -86,7 +86,7 @@ impl State {
         self.injects(Fault::Forbidden, 20).then_some(Unknown::Forbidden)
     }
 
-    /// Looks once at everything that a Usage speaks of.
+    /// One snapshot of everything that a Usage refers to.
     pub(crate) fn snapshot(&mut self, record: &Record<Usage>) -> Snapshot {
         let usage = &record.state;
         let page = self.page();
@@ -210,7 +210,7 @@ impl State {
         probes
     }
 
-    /// Looks at one marked object: its mark first, then who holds it.
+    /// One snapshot of a marked object: its mark first, then its holders.
     pub(crate) fn look_at_mark(&mut self, state: &stray::Marked) -> stray::Snapshot {
         let page = self.page();
         let silence = self.silence();

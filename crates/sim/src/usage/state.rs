@@ -1,4 +1,4 @@
-//! Everything of one simulated life that changes.
+//! Everything of one simulated run that changes.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ pub struct State {
     pub base: Base<Request>,
     /// The rule that is broken on purpose.
     pub breakage: Option<Breakage>,
-    /// What people want.
+    /// What people request.
     pub plan: Plan,
     /// The cluster.
     pub outside: Outside,
@@ -48,7 +48,7 @@ pub struct State {
     pub webhook_down_until: Tick,
     /// The highest revision that was seen.
     pub pinned: u64,
-    /// What people asked to go in the end.
+    /// What people deleted in the end.
     pub asked: BTreeSet<u64>,
     /// What the checkers remember.
     pub log: Log,
@@ -131,7 +131,7 @@ impl SimWorld for State {
 }
 
 impl State {
-    /// An empty world: the caller adds objects and Usages, and asks them to go.
+    /// An empty world: the caller adds objects and Usages, and requests their deletion.
     pub fn empty(seed: u64, breakage: Option<Breakage>) -> Self {
         Self::peopled(Rng::new(seed), Plan::nothing(seed), breakage, false)
     }
@@ -205,7 +205,7 @@ impl State {
             it.deleting = Some(tick);
             it.foreground = foreground;
         });
-        self.say(|it| format!("{} is on its way out", it.named(number)));
+        self.say(|it| format!("{} is being deleted", it.named(number)));
     }
 
     /// What an object is called, for the story.
@@ -223,7 +223,7 @@ impl State {
         }
     }
 
-    /// Tells the webhooks about a Usage.
+    /// Notifies the webhooks of a Usage.
     pub(crate) fn publish_if_usage(&mut self, number: u64) {
         let body = self.outside.by_uid(number).and_then(|it| it.body.as_ref());
         if let Some(kind) = body.map(|it| it.key.kind) {
@@ -243,7 +243,7 @@ impl State {
         }
     }
 
-    /// Writes a denied deletion into the status of a Usage, if that still stands.
+    /// Writes a denied deletion into the status of a Usage, if that still exists.
     pub(crate) fn record_attempt(&mut self, usage: &Uid, attempt: &Attempt) -> bool {
         let place = number(usage);
         let Some(before) = self.outside.by_uid(place).and_then(Object::usage) else {

@@ -10,7 +10,7 @@ use crate::sim_world::SimWorld as _;
 use crate::usage::outside::{Object, USAGES};
 use crate::usage::state::State;
 
-/// A life in the queue.
+/// A work item in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Item {
     /// A Usage, by its uid.
@@ -56,7 +56,7 @@ impl State {
         }
     }
 
-    /// A change wakes every life that it concerns, and begins those that are new.
+    /// A change wakes every work item that it concerns, and creates those that are new.
     fn deliver(&mut self, key: &ObjectKey) {
         let now = self.now();
         if let Some(object) = self.outside.under(key) {
@@ -72,7 +72,7 @@ impl State {
                 self.queue.entry(Item::Stray(uid)).or_insert_with(|| Entry::new(now));
             }
         } else if key.group == USAGES {
-            // A Usage is gone: whatever carries a mark is looked at again.
+            // A Usage is gone: whatever carries a mark is observed again.
             let marked = self.outside.objects.iter().filter(|it| it.mark.is_some());
             for key in marked.map(|it| it.key.clone()).collect::<Vec<_>>() {
                 self.wake_about(&key);
@@ -90,7 +90,7 @@ impl State {
         }
     }
 
-    /// Makes a life due.
+    /// Makes a work item due.
     pub(crate) fn wake(&mut self, work_item: Item) {
         let now = self.now();
         if let Some(entry) = self.queue.get_mut(&work_item) {
@@ -99,7 +99,7 @@ impl State {
     }
 }
 
-/// What a Usage speaks of, so that those who speak of the same are woken.
+/// What a Usage refers to, so that Usages of the same object are woken.
 fn concerned(object: &Object) -> Vec<ObjectKey> {
     let Some(usage) = object.usage() else { return vec![] };
     usage.targets().iter().chain(usage.users()).cloned().collect()

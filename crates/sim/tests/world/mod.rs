@@ -1,5 +1,5 @@
 //! What every simulated world is held to: repeatable, able to fail, in step with its table.
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on ends")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue fails")]
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ pub(crate) fn same_seed_same_life<R: SimWorld>() {
     for seed in [0, 7, 4_711] {
         let one = story(seed);
         assert_eq!(one, story(seed));
-        assert!(one.len() > 10, "a life has a story: {one:?}");
+        assert!(one.len() > 10, "a run has a trace: {one:?}");
     }
     assert_ne!(story(1), story(2));
 }
@@ -71,14 +71,14 @@ fn allowed<'a>(line: &str, phases: &[&'a str]) -> Vec<&'a str> {
 pub(crate) fn checkers_notice<R: SimWorld, C: Words>(noticed: &[(&'static str, R::Breakage)]) {
     let shared = EveryWorld::ALL.iter().map(|it| it.as_str());
     let checkers = shared.chain(C::ALL.iter().map(|it| it.as_str()));
-    assert!(noticed.iter().map(|it| it.0).eq(checkers), "each checker once, in their order");
+    assert!(noticed.iter().map(|it| it.0).eq(checkers), "each checker once, in order");
     for (checker, breakage) in noticed {
         let first = run::catch::<R>(*breakage).map(|(_, wrong)| wrong.checker);
         assert_eq!(first, Some(*checker), "{}", breakage.as_str());
     }
 }
 
-pub(crate) fn names_are_told_apart<R: SimWorld, C: Words>() {
+pub(crate) fn names_are_distinct<R: SimWorld, C: Words>() {
     let faults = fault::names::<R::Fault>();
     let breakages: Vec<_> = R::Breakage::ALL.iter().map(|it| it.as_str()).collect();
     let shared = EveryWorld::ALL.iter().map(|it| it.as_str());
