@@ -160,7 +160,7 @@ async fn a_node_that_is_slow_to_drain_leaves_first_and_within_the_grace() {
     let said = why(&server);
     assert!(said.contains("its node should have left by now"), "{said}");
     assert!(said.contains("the node is cordoned; its heartbeats arrive"), "{said}");
-    assert!(said.contains("it is put out by itself when its grace has passed"), "{said}");
+    assert!(said.contains("it is deregistered by force when its grace has passed"), "{said}");
     server.until_phase(&id, "Deleted").await;
     let asked_at = recorder.asked_at();
     let out = format!("SELECT count(*) FROM peers WHERE deregistered_at <= {asked_at}");
@@ -209,7 +209,7 @@ async fn a_substrate_removed_during_the_drain_does_not_change_the_outcome() {
     let job = server.give_work();
     server.deprovision(&id).await;
     server.until_reason(&id, "DrainingNode").await;
-    assert!(why(&server).contains("its node is being shown out of the mesh"));
+    assert!(why(&server).contains("its node is being drained and removed from the mesh"));
     server.take_away(&server.data().join(format!("world/substrate/pr-{id}.json")));
     fs::remove_file(job).unwrap();
     server.until_phase(&id, "Deleted").await;

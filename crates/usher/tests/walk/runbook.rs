@@ -78,9 +78,9 @@ async fn a_substrate_that_takes_too_long_is_overdue_and_not_failed() {
     says(
         &why(&server),
         &[
-            "its substrate is being made and takes longer than it should",
-            "that is not a failure until it says so",
-            "deprovision it if it is not wanted any more",
+            "its substrate takes longer to create than it should",
+            "that is no failure until it reports one",
+            "deprovision it if it is not needed any more",
         ],
     );
     let (code, said) = server.usher(&["deprovision", "node-1", "--wait"]);
