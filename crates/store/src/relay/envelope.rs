@@ -7,10 +7,10 @@ use crate::port::LoggedEvent;
 
 /// The `CloudEvent` of a row; the same row gives the same event, however often it is delivered.
 ///
-/// `source` and `id` together name it: the installation, and the id that the row was born with. A
-/// number of the log would not do: after a restore it is given to another event. `partitionkey` and
-/// `sequence` are the extensions of those names: whose order counts, and a text that sorts as the
-/// log does.
+/// `source` and `id` together name it: the installation, and the id that the row was created with.
+/// A number of the log would not do: after a restore it is given to another event. `partitionkey`
+/// and `sequence` are the extensions of those names: within which key order matters, and a text
+/// that sorts as the log does.
 pub fn envelope(installation: InstallationId, told: &LoggedEvent) -> Value {
     let mut event = json!({
         "specversion": "1.0",

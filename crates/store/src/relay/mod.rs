@@ -43,7 +43,7 @@ pub use client::Failure;
 pub use envelope::envelope;
 pub use secret::{Secret, Secrets, SecretsOf};
 
-/// The figures of the relay.
+/// The settings of the relay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelayConfig {
     /// The lease of a sink, and the back-off of one that fails.
@@ -54,7 +54,7 @@ pub struct RelayConfig {
     pub batch: u32,
     /// How long a sink may refuse before it is parked.
     pub refused_grace: Duration,
-    /// The longest pause that a sink may ask for.
+    /// The longest pause that a sink may request.
     pub retry_after_max: Duration,
     /// How long to wait for a database that does not answer.
     pub database_pause: Duration,
@@ -76,7 +76,7 @@ impl Default for RelayConfig {
     }
 }
 
-/// Tells the sinks of one store.
+/// Delivers the log of one store to its sinks.
 pub struct Relay {
     store: Arc<Store>,
     secrets: Arc<dyn Secrets>,
@@ -95,7 +95,7 @@ impl Relay {
         Ok(Self { store, secrets, config, client })
     }
 
-    /// Delivers until `stop` ends; deliveries under way are finished and written down.
+    /// Delivers until `stop` ends; deliveries in progress are finished and recorded.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let relay = Arc::new(self);
         let (told_to_stop, stopped) = watch::channel(false);
@@ -126,7 +126,7 @@ impl Relay {
         while tasks.join_next().await.is_some() {}
     }
 
-    /// Looks after one sink until it is removed or the relay stops.
+    /// Delivers to one sink until it is removed or the relay stops.
     async fn tend(&self, name: Slug, mut stopped: watch::Receiver<bool>) {
         let mut follower = self.store.follow(Cursor::START);
         let mut signal = self.store.signals().sinks();
@@ -200,7 +200,7 @@ impl Relay {
         self.config.pace.lease.saturating_sub(self.config.request * 3 / 2)
     }
 
-    /// One round: lease, deliver in order, write down how far it came.
+    /// One round: lease, deliver in order, record the cursor.
     async fn round(
         &self,
         (state, told): (&SinkState, Vec<LoggedEvent>),
@@ -256,7 +256,7 @@ impl Relay {
             answer @ (Answer::Later | Answer::Refused | Answer::Gone) => Err(Failed {
                 answer,
                 retry_after: answered.retry_after,
-                // Nothing of the body: it is a stranger's text and might repeat our secret.
+                // Nothing of the body: it is untrusted text and might repeat our secret.
                 trouble: format!("it answered {}", answered.status),
             }),
         }

@@ -16,7 +16,7 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock of a database, or says who has it.
+    /// Takes the lock of a database; an error if another process has it.
     ///
     /// The mark inside stays where it is when the database is copied elsewhere: that is how a copy
     /// is distinguished from the original.

@@ -51,7 +51,7 @@ impl Declared {
 }
 
 impl Batchable for Declared {
-    /// Writes accepted declarations, or says which of the views moved since they were resolved.
+    /// Writes accepted declarations, or returns which of the views moved since they were resolved.
     async fn write(conn: &mut Conn, group: &[Arc<Self>]) -> Result<(), Error> {
         for it in group {
             if let Some(key) = &it.acceptance.key {
@@ -81,7 +81,7 @@ impl Batchable for Declared {
     }
 }
 
-/// How many users each ProviderConfig gains that is there already.
+/// How many users each existing ProviderConfig gains.
 fn new_users(group: &[Arc<Declared>]) -> BTreeMap<Uuid, i64> {
     let mut users: BTreeMap<Uuid, i64> = BTreeMap::new();
     for it in group {
