@@ -151,7 +151,7 @@ async fn fill_sqlite(bench_env: &BenchEnv, original: ResourceId, count: u64) {
         .await;
 }
 
-/// Tells so many things that never happened.
+/// Writes so many made-up events.
 async fn fill_log(bench_env: &BenchEnv, count: u64) {
     let columns = "epoch, id, resource, project, version, type, occurred_at, data";
     let data =

@@ -18,7 +18,7 @@ fn pin(identity: &str, revision: u64) -> Pin {
     Pin { identity: Uid::new(identity), revision }
 }
 
-/// Red by: a pin that another world moves, or that goes back.
+/// Red by: a pin that another world changes, or a revision that decreases.
 #[tokio::test]
 async fn a_world_is_pinned_once_and_its_revision_only_grows() {
     on_both(async |test: TestStore| {
@@ -76,10 +76,10 @@ async fn registered(world: &World, id: ResourceId) -> PeerId {
     consumed.peer
 }
 
-/// Red by: an acknowledgement that goes back, or that wakes no resource, or the wrong one.
+/// Red by: an acknowledged snapshot that decreases, or that wakes no resource or the wrong one.
 // Requirement: M-17
 #[tokio::test]
-async fn requested_acknowledgements_are_written_and_wake_the_leaving_resource() {
+async fn requested_acknowledgements_are_recorded_and_wake_the_drained_resource() {
     on_both(async |test: TestStore| {
         let store = &test.store;
         let world = World::new(store).await;
@@ -88,7 +88,7 @@ async fn requested_acknowledgements_are_written_and_wake_the_leaving_resource() 
             (registered(&world, leaving).await, registered(&world, staying).await);
         let seq = async |id| store.entry(WorkItem::Resource(id)).await.unwrap().unwrap().wake_seq;
         assert_eq!(store.leaving(world.project).await.unwrap(), []);
-        assert!(!store.ask_acknowledgements(leaver).await.unwrap(), "it does not leave");
+        assert!(!store.ask_acknowledgements(leaver).await.unwrap(), "it is not being drained");
         let now = store.now().await.unwrap();
         for step in [DrainStep::Cordon, DrainStep::RevokeKey] {
             let peer = store.peer(leaver).await.unwrap().unwrap().peer;

@@ -51,7 +51,7 @@ async fn a_roll_up_replaces_the_demand_unless_it_falls_too_suddenly() {
     .await;
 }
 
-/// Red by: a brake that forgets the other one, or an order without its row in the audit log.
+/// Red by: a brake that clears the other one, or a command without its row in the audit log.
 // Requirement: F-55
 #[tokio::test]
 async fn brakes_are_kept_for_every_replica_with_who_pulled_them() {

@@ -1,4 +1,4 @@
-//! The event log: nothing is skipped, nothing comes twice, what is forgotten is said.
+//! The event log: no event is skipped or returned twice, and a deleted cursor is an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -131,7 +131,7 @@ async fn write(world: World, number: usize, until: Instant) -> Vec<(ResourceId, 
     acknowledged
 }
 
-/// Red by: either of the above, if the storm happens to meet it.
+/// Red by: either of the above, if the load happens to hit it.
 // Requirement: Q-1
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn sixteen_writers_and_four_readers_lose_nothing() {
@@ -153,7 +153,7 @@ async fn sixteen_writers_and_four_readers_lose_nothing() {
         done.store(written, Ordering::SeqCst);
         for reader in readers {
             let told = reader.await.unwrap();
-            assert_eq!(told.len(), written, "every event comes once");
+            assert_eq!(told.len(), written, "every event is read once");
             let ids: BTreeSet<_> = told.iter().map(|it| it.id).collect();
             assert_eq!(ids.len(), written, "and no other one twice");
             let mut items: BTreeMap<ResourceId, Vec<Version>> = BTreeMap::new();
@@ -225,7 +225,7 @@ async fn a_reader_behind_the_floor_gets_an_error() {
 /// Red by: a payload without its subject or object, or with a secret.
 // Requirement: V-9
 #[tokio::test]
-async fn an_event_says_who_what_when_and_with_which_version() {
+async fn an_event_holds_its_subject_type_time_and_version() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let resource = world.declare("web").await;
@@ -236,7 +236,7 @@ async fn an_event_says_who_what_when_and_with_which_version() {
         let told = read_events(&test.store, Cursor::START, 2).await;
         let types: Vec<_> = told.iter().map(|it| (of_resource(it).2, it.version)).collect();
         let expected = [(EventType::Requested, Version(1)), (EventType::Deleting, Version(2))];
-        assert_eq!(types, expected, "asking again tells nothing");
+        assert_eq!(types, expected, "a repeated command emits no event");
         for it in told {
             let (about, project, _) = of_resource(&it);
             assert_eq!((about, project), (resource.id(), world.project));

@@ -1,4 +1,4 @@
-//! What others than its shard write of a machine: who holds it, and what shall become of it.
+//! Commands about a machine by other writers than its shard: its holder and its desired binding.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ fn disputed(it: &StoredMachine) -> MachineWrite {
     MachineWrite { next: Machine::hydrate(fields).unwrap(), ..aim(it, bind("a")) }
 }
 
-/// Red by: an order that its shard does not see, or a mark that is removed before it was read.
+/// Red by: a command that its shard does not see, or a mark that is removed before it was read.
 // Requirement: F-47, F-52
 #[tokio::test]
 async fn writes_of_others_to_a_machine_are_marked_until_its_shard_reads_them() {
@@ -42,14 +42,14 @@ async fn writes_of_others_to_a_machine_are_marked_until_its_shard_reads_them() {
         let first = store.command_machine(one.id, order.clone(), None).await.unwrap();
         assert_eq!(first.record.state.fields().holder, Some(holder));
         let again = store.command_machine(one.id, order, None).await.unwrap();
-        assert_eq!(again, first, "asking again writes nothing");
+        assert_eq!(again, first, "a repeated command writes nothing");
         let held_by = MachineQuery { holder: Some(holder), ..MachineQuery::default() };
         let behind = store.machines(&held_by, None, 9).await.unwrap().machines;
         assert_eq!(behind, std::slice::from_ref(&first));
         let woken = store.woken_machines(&shard("s"), 9).await.unwrap().machines;
         assert_eq!(woken, std::slice::from_ref(&first));
         let late = Cycle { writes: vec![joined(&one, "b")], ..cycle(&held) };
-        assert_eq!(store.commit_cycle(late).await.unwrap().moved, [one.id], "the order counts");
+        assert_eq!(store.commit_cycle(late).await.unwrap().moved, [one.id], "the command wins");
         store.heed_machines(held.clone(), vec![(one.id, Version(1))]).await.unwrap();
         assert_eq!(store.woken_machines(&shard("s"), 9).await.unwrap().machines.len(), 1);
         store.heed_machines(held.clone(), vec![(one.id, Version(2))]).await.unwrap();
@@ -79,8 +79,9 @@ async fn writes_of_others_to_a_machine_are_marked_until_its_shard_reads_them() {
     .await;
 }
 
-/// Two who take a machine each for one resource at the same time. On PostgreSQL neither gets at its
-/// machine before both have read, so that each could have found that the resource holds none.
+/// Two callers take a machine each for one resource at the same time. On PostgreSQL neither gets
+/// its machine's lock before both have read, so that each could have found that the resource holds
+/// none.
 async fn hold_at_once(
     test: &TestStore,
     machines: [MachineRecordId; 2],
@@ -109,7 +110,7 @@ async fn hold_at_once(
     both.into()
 }
 
-/// Red by: a resource whose row is not locked while it is looked up what it holds.
+/// Red by: a resource whose row is not locked while its machines are read.
 // Requirement: F-82
 #[tokio::test]
 async fn of_two_who_take_a_machine_for_one_resource_at_once_one_gets_it() {

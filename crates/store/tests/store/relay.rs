@@ -1,4 +1,4 @@
-//! The relay: at least once, in order, with the same ids, and no sink in another's way.
+//! The relay: at least once, in order, with the same ids, and no sink delays another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -177,7 +177,7 @@ async fn a_dead_and_a_slow_sink_delay_no_other() {
         let failing = until(&test.store, &dead, |it| it.attempts >= 2).await;
         assert!(failing.trouble.unwrap().contains("connection refused"));
         assert!(failing.retry_at.is_some() && failing.parked.is_none());
-        // It comes back where it was.
+        // It resumes at its cursor.
         let back = Receiver::at(port).await;
         assert_eq!(ids(&back.heard(10).await), ids(&heard));
         relay.kill().await;
@@ -185,7 +185,7 @@ async fn a_dead_and_a_slow_sink_delay_no_other() {
     .await;
 }
 
-/// Red by: a back-off that does not listen.
+/// Red by: a back-off that ignores the header.
 // Requirement: Y-5
 #[tokio::test]
 async fn a_retry_after_of_a_sink_is_respected() {
@@ -276,7 +276,7 @@ async fn a_sink_can_check_who_delivers_and_the_store_keeps_no_secret() {
         world.declare("c").await;
         let found = until(&test.store, &signed, |it| it.attempts > 0).await;
         assert_eq!(found.trouble.as_deref(), Some("cannot read its secret"));
-        assert_eq!(receiver.deliveries().len(), 2, "nothing goes out without it");
+        assert_eq!(receiver.deliveries().len(), 2, "nothing is delivered without it");
         relay.stop().await;
         assert!(!format!("{:?}", test.store.sinks().await.unwrap()).contains(SECRET));
     })
@@ -386,7 +386,7 @@ async fn sinks_are_entered_changed_parked_and_removed() {
         assert_eq!(receiver.deliveries().len(), 0);
         assert_eq!(state(store, &sink).await.parked, Some(Parked::Asked));
         store.resume_sink(sink.name.clone(), Some(Cursor::START)).await.unwrap();
-        assert_eq!(ids(&receiver.heard(2).await), logged(store, 2).await, "from the place it got");
+        assert_eq!(ids(&receiver.heard(2).await), logged(store, 2).await, "from its cursor");
         store.delete_sink(sink.name.clone()).await.unwrap();
         world.declare("unheard").await;
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -428,10 +428,10 @@ async fn the_sinks_of_a_clone_are_parked() {
     .await;
 }
 
-/// Red by: a task that follows its own order, or a place that goes back.
+/// Red by: a task with an order of its own, or a cursor that goes back.
 // Requirement: Y-3
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn killed_again_and_again_it_loses_nothing_and_keeps_the_order_of_every_resource() {
+async fn a_relay_killed_repeatedly_loses_no_event_and_keeps_their_order() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let receiver = Receiver::new().await;
