@@ -78,7 +78,7 @@ impl Guards {
     }
 
     /// Judges the answer of a world by the pin from before the request: a revision that another
-    /// step observed meanwhile may be newer, and says nothing about this answer.
+    /// step observed meanwhile may be newer, and does not apply to this answer.
     pub async fn judge(
         &self,
         world: &str,

@@ -122,7 +122,7 @@ async fn shards_are_paused_by_admins_and_seen_by_viewers() {
 }
 
 #[tokio::test]
-async fn a_plan_says_what_it_would_do_and_what_holds_it_back() {
+async fn a_plan_shows_its_aims_and_what_holds_it_back() {
     let api = TestApi::new();
     let plan = api.get("/v1/fleet/shards/s/plan").await.json();
     assert_eq!((&plan["aims_total"], &plan["aims"][0]["cause"]), (&json!(900), &json!("Preempt")));

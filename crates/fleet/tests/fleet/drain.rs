@@ -1,4 +1,4 @@
-//! Regressions with an asynchronous provider: drained capacity that never came back.
+//! Regressions with an asynchronous provider: drained capacity that was never usable again.
 
 use std::collections::BTreeMap;
 

@@ -78,7 +78,7 @@ async fn play(edge: Edge, mishap: Mishap, is_staged: bool) {
     if mishap == Mishap::StaleList {
         let before = harness.fake.traffic().0;
         harness.fake.release();
-        harness.eventually("lists go on", || harness.fake.traffic().0 > before + 1).await;
+        harness.eventually("lists continue", || harness.fake.traffic().0 > before + 1).await;
         harness.until_ended(&case, edge.ends()).await;
     }
     harness.stop().await;

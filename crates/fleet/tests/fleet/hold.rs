@@ -91,10 +91,10 @@ async fn without_its_store_a_shard_sends_no_command() {
     harness.need("a", 0, 100).await;
     harness.store.close().await;
     let (asked, deeds) = (harness.fake.traffic().0, harness.fake.deeds().len());
-    harness.eventually("lists go on", || harness.fake.traffic().0 > asked + 3).await;
+    harness.eventually("lists continue", || harness.fake.traffic().0 > asked + 3).await;
     // A drain that was recorded before the store failed may still be sent.
     let later = harness.fake.deeds().len();
-    harness.eventually("lists go on", || harness.fake.traffic().0 > asked + 30).await;
+    harness.eventually("lists continue", || harness.fake.traffic().0 > asked + 30).await;
     assert_eq!(harness.fake.deeds().len(), later, "{deeds} before");
     assert!(harness.fake.count(MachineState::Speculative) == 0);
     harness.crash().await;

@@ -116,7 +116,7 @@ impl Ground {
     }
 
     /// Serves, or waits for the lock, until the server stops; the nodes keep running. Returns an
-    /// error after a failed write: only a new start can tell what the disk holds.
+    /// error after a failed write: only a restart shows what is on the disk.
     pub async fn keep(
         self,
         first: Option<Home>,

@@ -119,7 +119,7 @@ impl Services {
         Ok(())
     }
 
-    /// Takes a heartbeat of a node that was met; records its recovery and wakes waiting drains.
+    /// Records a heartbeat of a loaded node; records its recovery and wakes waiting drains.
     async fn heard(&self, node: PeerId, acknowledged: u64, agent_version: &str) -> Answer<()> {
         let heard = self.mesh().hear(node, acknowledged, agent_version);
         wake(&self.store, heard.woken).await.map_err(failure)?;

@@ -126,7 +126,7 @@ async fn a_state_that_did_not_change_is_not_written() {
         let (claim, wake, reason) = (leased.claim, Wake::OnChange, "AsDeclared");
         test.store.release(Release { item, claim, wake, reason }).await.unwrap();
         let written = "SELECT CAST(n AS bigint) FROM written";
-        assert_eq!(test.database.number(written).await, 0, "claims, rows and requeues write no state");
+        assert_eq!(test.database.number(written).await, 0, "claims and requeues write no state");
         let read = record(&world.claim(item).await).clone();
         let step = write(&read, |it| it.phase = Phase::Provisioning, None);
         test.store.commit(step).await.unwrap();

@@ -13,7 +13,7 @@ use crate::together::side_by_side;
 
 /// Concurrent provisions.
 const AT_A_TIME: u64 = 32;
-/// Number of measurements on the way.
+/// Number of intermediate measurements.
 const LOOKS: u64 = 4;
 
 /// Fills a server with nodes that enrolled and send no heartbeats.

@@ -226,7 +226,7 @@ async fn listings_are_tables_for_people_and_whole_as_json() {
     assert_eq!(json["items"].as_array().unwrap().len(), 2);
     assert_eq!(json["next_cursor"], Value::Null);
     let page = server.usher("get projects -o json --limit 1").await.json();
-    assert_eq!(page, first, "a page says where the next one begins");
+    assert_eq!(page, first, "a page has the cursor of the next one");
 }
 
 /// Red by: a refusal without its code, or another exit code.

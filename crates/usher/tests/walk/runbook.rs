@@ -161,7 +161,7 @@ async fn a_node_that_cannot_be_deregistered_keeps_its_substrate() {
     is_gone(&mut server, &id, &ALL).await;
 }
 
-/// Red by: a deletion that fails and is forgotten, or an event before it is true.
+/// Red by: a deletion that fails and is not retried, or an event that is emitted too early.
 // Requirement: D-21
 #[tokio::test]
 async fn a_failed_substrate_deletion_is_retried_until_it_succeeds() {
@@ -203,7 +203,7 @@ async fn the_holder_of_a_part_is_named_and_waited_for_without_a_failed_step() {
     is_gone(&mut server, &id, &ALL).await;
 }
 
-/// Red by: a deletion that waits for a substrate that will never come back.
+/// Red by: a deletion that waits for a substrate that will never reappear.
 // Requirement: D-21
 #[tokio::test]
 async fn a_substrate_removed_before_its_deletion_is_torn_down_after_its_node() {

@@ -45,7 +45,7 @@ pub(super) fn run(flags: Flags) -> ExitCode {
 async fn demand(session: Session, flags: Flags) -> Result<(), CliError> {
     let Some(cluster) = &flags.cluster else {
         let items = session.all("/v1/fleet/demand").await?;
-        return session.list(&items, &["CLUSTER", "SHARD", "NEEDS", "HELD", "HEARD"], row);
+        return session.list(&items, &["CLUSTER", "SHARD", "NEEDS", "HELD", "RECEIVED"], row);
     };
     let path = format!("/v1/fleet/demand/{}", encoded(cluster));
     let Some(body) = parse_demand(&flags)? else {

@@ -42,7 +42,7 @@ impl Machines {
             now: self.store.now().await.map_err(failure)?,
             store_up: true,
             list_believed: whole && !lists.is_empty(),
-            // The caller wants to see the plan; brakes are reported in `held_back`.
+            // The plan is always returned; brakes are reported in `held_back`.
             switch: Switch::Run,
             config: PlanConfig::default(),
         };
