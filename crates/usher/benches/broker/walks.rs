@@ -157,7 +157,7 @@ async fn per_second(bench: &Bench, workers: usize, span: Duration) -> (f64, f64)
 
 /// What one provision and one teardown cost; the commits of each.
 async fn written(bench_env: &BenchEnv, bench: &Bench) -> [f64; 2] {
-    say("\n| way | writes | transactions that wrote | steps that wrote | steps | looks | \
+    say("\n| way | writes | transactions that wrote | steps that wrote | steps | observations | \
          verbs outside |");
     say("|---|---:|---:|---:|---:|---:|---:|");
     let begun = Look::new(bench_env, bench).await;
