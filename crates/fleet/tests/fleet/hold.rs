@@ -37,8 +37,8 @@ async fn a_machine_behind_a_resource_is_neither_preempted_nor_reclaimed() {
     let binding = Binding { cluster: "broker".parse().unwrap(), assignment: Assignment::default() };
     let wanted = Wanted::of(Target::Bind(binding));
     let id = harness.row("m0").await.id;
-    let order = MachineCommand::Hold { holder, wanted };
-    harness.store.command_machine(id, order, None).await.unwrap();
+    let command = MachineCommand::Hold { holder, wanted };
+    harness.store.command_machine(id, command, None).await.unwrap();
     harness.until(Phase::Configured, 1).await;
     harness.need("broker", 0, 0).await;
     harness.need("greedy", 2, 1_000_000).await;

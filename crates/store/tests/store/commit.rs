@@ -200,8 +200,8 @@ async fn an_end_releases_what_it_held_and_begins_a_tombstone() {
         assert!(test.store.entry(tombstone).await.unwrap().is_some());
         let occupancy = test.store.occupancy(world.project).await.unwrap();
         assert_eq!((occupancy.rows, occupancy.tombstones), (1, 1));
-        let told = read_events(&test.store, Cursor::START, 3).await;
-        let last = told.last().unwrap();
+        let events = read_events(&test.store, Cursor::START, 3).await;
+        let last = events.last().unwrap();
         assert_eq!(
             (of_resource(last).2, &last.data["outcome"]),
             (EventType::Deleted, &"removed".into())
@@ -286,8 +286,8 @@ async fn a_message_of_another_system_is_kept_whatever_it_contains() {
         let event = Some(Event::Failed { message: message.clone() });
         let step = write(record(&leased), |it| it.phase = Phase::Failed, event);
         test.store.commit(step).await.unwrap();
-        let told = read_events(&test.store, Cursor::START, 2).await;
-        assert_eq!(told[1].data["message"], message.replace('\0', "\u{fffd}"));
+        let events = read_events(&test.store, Cursor::START, 2).await;
+        assert_eq!(events[1].data["message"], message.replace('\0', "\u{fffd}"));
         let trouble = Trouble::Rejected { what: message };
         test.store.postpone(item, leased.claim, trouble).await.unwrap();
         assert_eq!(test.store.entry(item).await.unwrap().unwrap().lease_until, None);

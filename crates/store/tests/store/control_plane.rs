@@ -101,8 +101,8 @@ async fn requested_acknowledgements_are_recorded_and_wake_the_drained_resource()
         assert!(store.ask_acknowledgements(leaver).await.unwrap());
         assert!(!store.ask_acknowledgements(leaver).await.unwrap(), "once");
         assert!(store.leaving(world.project).await.unwrap()[0].asked_at.is_some());
-        for (told, kept) in [(7, 7), (6, 7)] {
-            store.acknowledge(world.project, vec![survivor], told).await.unwrap();
+        for (acknowledged, kept) in [(7, 7), (6, 7)] {
+            store.acknowledge(world.project, vec![survivor], acknowledged).await.unwrap();
             assert_eq!(store.peer(survivor).await.unwrap().unwrap().acknowledged, kept);
         }
         assert_eq!((seq(leaving).await, seq(staying).await), (before.0 + 2, before.1));

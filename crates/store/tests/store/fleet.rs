@@ -228,11 +228,11 @@ async fn machines_are_read_back_as_they_were_written() {
         let read = store.machine(machine.id).await.unwrap();
         assert_eq!((read.record.version, &read.record.state), (Version(2), &next));
         assert_eq!(read.record.name_ledger, name_ledger);
-        let told = read_events(store, Cursor::START, 1).await;
+        let events = read_events(store, Cursor::START, 1).await;
         let about = About::Machine { id: machine.id, event_type: EventType::Moved };
-        assert_eq!((told[0].about, told[0].version), (about, Version(2)));
-        assert_eq!(told[0].data["cluster"], "a");
-        assert_eq!(told[0].data["machine"], "m1");
+        assert_eq!((events[0].about, events[0].version), (about, Version(2)));
+        assert_eq!(events[0].data["cluster"], "a");
+        assert_eq!(events[0].data["machine"], "m1");
     })
     .await;
 }

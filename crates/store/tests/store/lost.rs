@@ -87,8 +87,8 @@ async fn tunnelled(test: &TestStore, folder: &Folder) -> Option<(Arc<Store>, Nex
     let path = folder.0.clone();
     let (socket, direct) = (socket.to_owned(), url.clone());
     let lossy = url.replace(&socket, path.to_str()?);
-    let told = Arc::clone(&next);
-    tokio::spawn(async move { tunnel(&path, socket, direct, told).await });
+    let fault = Arc::clone(&next);
+    tokio::spawn(async move { tunnel(&path, socket, direct, fault).await });
     tokio::task::yield_now().await;
     let store = Store::open(&Place::Postgres(lossy), Settings::default()).await.unwrap();
     Some((Arc::new(store), next))

@@ -63,6 +63,6 @@ fn variable(name: &str) -> Option<String> {
 
 /// A number that a soak sets, or the default of the tests.
 #[cfg(test)]
-fn asked(name: &str, figure: u64) -> u64 {
-    variable(name).map_or(figure, |it| it.parse().unwrap())
+fn asked(name: &str, default: u64) -> u64 {
+    variable(name).map_or(default, |it| it.parse().unwrap())
 }

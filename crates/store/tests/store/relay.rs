@@ -463,18 +463,18 @@ async fn a_relay_killed_repeatedly_loses_no_event_and_keeps_their_order() {
         until(&test.store, &sink, |it| it.cursor == last).await;
         relay.stop().await;
         let mut first = vec![];
-        let mut orders: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+        let mut versions: BTreeMap<String, Vec<u64>> = BTreeMap::new();
         let mut seen = BTreeSet::new();
         for it in receiver.deliveries() {
             if seen.insert(it.id().to_owned()) {
                 first.push(it.id().to_owned());
                 let version = it.event["resourceversion"].as_str().unwrap().parse().unwrap();
                 let resource = it.event["subject"].as_str().unwrap().to_owned();
-                orders.entry(resource).or_default().push(version);
+                versions.entry(resource).or_default().push(version);
             }
         }
         assert_eq!(first, logged(&test.store, 80).await);
-        assert!(orders.values().all(|it| it.is_sorted()), "{orders:?}");
+        assert!(versions.values().all(|it| it.is_sorted()), "{versions:?}");
     })
     .await;
 }

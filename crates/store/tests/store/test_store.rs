@@ -178,9 +178,9 @@ pub(crate) fn of_resource(it: &LoggedEvent) -> (ResourceId, ProjectId, EventType
 /// tests have some.
 pub(crate) async fn read_events(store: &Store, after: Cursor, count: usize) -> Vec<LoggedEvent> {
     for _ in 0..12_000 {
-        let told = store.events(after, 100).await.unwrap();
-        if told.len() >= count {
-            return told;
+        let events = store.events(after, 100).await.unwrap();
+        if events.len() >= count {
+            return events;
         }
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }

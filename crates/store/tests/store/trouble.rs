@@ -39,8 +39,8 @@ async fn a_row_that_breaks_its_own_rules_is_parked_and_blocks_no_other() {
         assert!(batch.leased.iter().any(|it| it.item == WorkItem::Resource(good)), "it is leased");
         assert_eq!(batch.parked.len(), bad.len());
         for (item, what, field) in bad {
-            let (_, told) = batch.parked.iter().find(|(it, _)| *it == item).unwrap();
-            assert!(told.contains(&item.id().to_string()) && told.contains(&what), "{told}");
+            let (_, reason) = batch.parked.iter().find(|(it, _)| *it == item).unwrap();
+            assert!(reason.contains(&item.id().to_string()) && reason.contains(&what), "{reason}");
             let entry = test.store.entry(item).await.unwrap().unwrap();
             assert!(entry.parked && entry.due.is_none() && entry.lease_until.is_none());
             test.store.wake(item).await.unwrap();
@@ -188,8 +188,8 @@ async fn bad_rows_of_other_tables_are_parked_by_name() {
             (WorkItem::ProviderConfig(config), "its coordinates breaks the rules"),
         ] {
             let found = batch.parked.iter().find(|it| it.0 == item);
-            let (_, told) = found.unwrap_or_else(|| panic!("{item} is not parked"));
-            assert!(told.contains(&item.id().to_string()) && told.contains(row), "{told}");
+            let (_, reason) = found.unwrap_or_else(|| panic!("{item} is not parked"));
+            assert!(reason.contains(&item.id().to_string()) && reason.contains(row), "{reason}");
         }
     })
     .await;

@@ -125,10 +125,10 @@ async fn waiting_prints_each_phase_change_once() {
 #[tokio::test]
 async fn waiting_reads_again_when_an_event_arrives() {
     let server = Server::start().await;
-    let (one, told) = (format!("GET /v1/resources/{ID}"), "id: 1\ndata: {}\n\n".to_owned());
+    let (one, stream) = (format!("GET /v1/resources/{ID}"), "id: 1\ndata: {}\n\n".to_owned());
     server
         .on("POST /v1/resources", 202, &resource(ID, "demo", "Pending", ""))
-        .says(&format!("GET /v1/events?resource={ID}"), 200, told)
+        .says(&format!("GET /v1/events?resource={ID}"), 200, stream)
         .on(&one, 200, &resource(ID, "demo", "Pending", ""))
         .on(&one, 200, &resource(ID, "demo", "Ready", "AsDeclared"));
     let begun = std::time::Instant::now();

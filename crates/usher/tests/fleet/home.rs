@@ -53,8 +53,8 @@ async fn show_out(server: &mut TestServer, id: &str) {
 
 /// The entries of a folder of the data directory.
 fn within(server: &TestServer, folder: &str) -> Vec<PathBuf> {
-    let standing = server.standing().into_iter();
-    standing.filter(|it| it.parent().is_some_and(|it| it.ends_with(folder))).collect()
+    let objects = server.standing().into_iter();
+    objects.filter(|it| it.parent().is_some_and(|it| it.ends_with(folder))).collect()
 }
 
 // Requirement: F-73

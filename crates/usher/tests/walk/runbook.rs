@@ -54,10 +54,10 @@ async fn ready(server: &mut TestServer) -> String {
 }
 
 /// Nothing of it is left, and every event occurred once and in order.
-async fn is_gone(server: &mut TestServer, id: &str, told: &[&str]) {
+async fn is_gone(server: &mut TestServer, id: &str, events: &[&str]) {
     server.until_phase(id, "Deleted").await;
     server.until_nothing_is_left().await;
-    assert_eq!(server.events(id).await, told);
+    assert_eq!(server.events(id).await, events);
 }
 
 /// Blocks every change to the world until it is dropped.
@@ -237,7 +237,7 @@ async fn a_phase_edited_by_hand_is_corrected_from_the_facts() {
     server.signal_agents(Signal::CONT);
     server.until_phase(&id, "Deleted").await;
     server.until_nothing_is_left().await;
-    let told = server.events(&id).await;
-    assert_eq!(told.last().map(String::as_str), Some("Deleted"));
-    assert_eq!(told.iter().filter(|it| *it == "Deleted").count(), 1);
+    let events = server.events(&id).await;
+    assert_eq!(events.last().map(String::as_str), Some("Deleted"));
+    assert_eq!(events.iter().filter(|it| *it == "Deleted").count(), 1);
 }

@@ -48,9 +48,9 @@ impl Machines {
         };
         let loaded = self.load(shard).await?;
         let Plan { aims, report } = plan(&loaded.fleet, &at);
-        let mut told = Vec::with_capacity(aims.len().min(AIMS_MAX));
+        let mut views = Vec::with_capacity(aims.len().min(AIMS_MAX));
         for aim in aims.iter().take(AIMS_MAX) {
-            told.extend(self.aim_view(&loaded, aim).await?);
+            views.extend(self.aim_view(&loaded, aim).await?);
         }
         let mut held_back = report.held_back.clone();
         match state.switch() {
@@ -69,7 +69,7 @@ impl Machines {
             shard: shown(&state),
             machines: count(loaded.slots.len()),
             broken: loaded.broken,
-            aims: told,
+            aims: views,
             aims_total: count(aims.len()),
             outcomes,
             needs: needs.collect(),

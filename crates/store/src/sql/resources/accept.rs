@@ -70,10 +70,10 @@ impl Batchable for Declared {
         let books = group.iter().map(|it| (it.item().id(), it.acceptance.accepted.rows.as_slice()));
         names::begin(conn, &books.collect::<Vec<_>>()).await?;
         queue::insert(conn, &group.iter().map(|it| it.item()).collect::<Vec<_>>()).await?;
-        let told = group
+        let crossings = group
             .iter()
             .map(|it| (it.resource(), Acceptance::VERSION, &it.acceptance.accepted.event));
-        events::write(conn, &told.collect::<Vec<_>>()).await?;
+        events::write(conn, &crossings.collect::<Vec<_>>()).await?;
         let notes = group.iter().filter_map(|it| it.acceptance.audit.as_ref());
         audit::write(conn, &notes.collect::<Vec<_>>()).await?;
         // Last, because other declarations with the same credential wait for this row.

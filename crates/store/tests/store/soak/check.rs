@@ -134,10 +134,10 @@ impl Checker {
             }
             Line::Ended(id, version) => (*id, *version, Some(EventType::Deleted)),
             Line::Retired(id) => {
-                let told = self.events.get(id).is_some_and(|it| {
+                let seen = self.events.get(id).is_some_and(|it| {
                     it.values().any(|event_type| *event_type == EventType::Deleting)
                 });
-                return if told { Ok(()) } else { Err(format!("{id} lost its deletion")) };
+                return if seen { Ok(()) } else { Err(format!("{id} lost its deletion")) };
             }
             Line::Woken(_) | Line::Leased(..) | Line::Returning(..) => return Ok(()),
         };
@@ -147,9 +147,9 @@ impl Checker {
         if record.version.0 < version {
             return Err(format!("version {version} of {id} was acknowledged and is not there"));
         }
-        let told = self.events.get(&id).and_then(|it| it.get(&Version(version))).copied();
-        if told != event {
-            return Err(format!("version {version} of {id} has the event {told:?}, not {event:?}"));
+        let seen = self.events.get(&id).and_then(|it| it.get(&Version(version))).copied();
+        if seen != event {
+            return Err(format!("version {version} of {id} has the event {seen:?}, not {event:?}"));
         }
         Ok(())
     }
@@ -164,9 +164,9 @@ impl Checker {
             return Err(format!("{id} has no event of its request"));
         }
         for step in 2..asked.unwrap_or(version + 1) {
-            let told = events.get(&Version(step)).copied();
-            if told != step.is_multiple_of(2).then_some(EventType::Ready) {
-                return Err(format!("{id} has the event {told:?} with version {step}"));
+            let seen = events.get(&Version(step)).copied();
+            if seen != step.is_multiple_of(2).then_some(EventType::Ready) {
+                return Err(format!("{id} has the event {seen:?} with version {step}"));
             }
         }
         let evidence = &record.name_ledger.rows()[0].evidence.answer;
