@@ -79,9 +79,9 @@ impl<'s> Follower<'s> {
         let mut soon = SOON;
         loop {
             self.signal.clear();
-            let told = self.read(count).await?;
-            if !told.is_empty() {
-                return Ok(told);
+            let events = self.read(count).await?;
+            if !events.is_empty() {
+                return Ok(events);
             }
             if self.store.is_held_back(self.cursor).await? {
                 tokio::time::sleep(soon).await;
@@ -97,11 +97,11 @@ impl<'s> Follower<'s> {
 
 impl Follower<'_> {
     async fn read(&mut self, count: u32) -> Result<Vec<LoggedEvent>, Error> {
-        let told = self.store.events(self.cursor, count).await?;
-        if let Some(last) = told.last() {
+        let events = self.store.events(self.cursor, count).await?;
+        if let Some(last) = events.last() {
             self.cursor = last.cursor;
         }
-        Ok(told)
+        Ok(events)
     }
 }
 

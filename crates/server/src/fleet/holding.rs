@@ -190,8 +190,8 @@ impl Machines for Holding {
             return Ok(Some(Footing::Failed { message }));
         }
         let bound = machine.state().binding().is_some_and(|it| it.cluster == cluster);
-        let stands = bound && machine.phase() == Phase::Configured;
-        Ok(stands.then_some(Footing::Stands))
+        let configured = bound && machine.phase() == Phase::Configured;
+        Ok(configured.then_some(Footing::Stands))
     }
 
     async fn give_back(&self, part: &str, holder: ResourceId) -> Result<bool, Trouble> {

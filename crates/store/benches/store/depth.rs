@@ -78,9 +78,9 @@ async fn reads(bench_env: &BenchEnv, world: &World) -> (f64, f64) {
     let mut spans = vec![];
     for _ in 0..SAMPLES {
         let begun = Instant::now();
-        let told = bench_env.store.events(after, 100).await.unwrap();
+        let events = bench_env.store.events(after, 100).await.unwrap();
         spans.push(begun.elapsed());
-        assert!(!told.is_empty());
+        assert!(!events.is_empty());
     }
     quantiles(spans)
 }

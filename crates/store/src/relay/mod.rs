@@ -155,9 +155,9 @@ impl Relay {
             };
             match next {
                 Next::End => return,
-                Next::Deliver(state, told) => {
+                Next::Deliver(state, events) => {
                     let mut budget = pin!(sleep(self.budget()));
-                    let round = self.round((&state, told), budget.as_mut(), &stopped);
+                    let round = self.round((&state, events), budget.as_mut(), &stopped);
                     if round.await.is_err() {
                         rest(self.config.database_pause, &mut stopped).await;
                     }
@@ -183,7 +183,7 @@ impl Relay {
     async fn gather(&self, follower: &mut Follower<'_>, state: SinkState) -> Next {
         follower.seek(state.cursor);
         match follower.next(self.config.batch).await {
-            Ok(told) => Next::Deliver(Box::new(state), told),
+            Ok(events) => Next::Deliver(Box::new(state), events),
             Err(error @ Error::Forgotten { .. }) => {
                 let name = state.sink.name;
                 match self.park(name, Parked::Forgotten, error.to_string()).await {
@@ -203,7 +203,7 @@ impl Relay {
     /// One round: lease, deliver in order, record the cursor.
     async fn round(
         &self,
-        (state, told): (&SinkState, Vec<LoggedEvent>),
+        (state, events): (&SinkState, Vec<LoggedEvent>),
         mut budget: Pin<&mut Sleep>,
         stopped: &watch::Receiver<bool>,
     ) -> Result<(), Error> {
@@ -214,8 +214,8 @@ impl Relay {
         let mut cursor = lease.cursor;
         let mut end = RoundEnd::Done;
         // If the place has moved since the rows were read, they are not the next ones.
-        let told = if cursor == state.cursor { told } else { vec![] };
-        for told in told {
+        let events = if cursor == state.cursor { events } else { vec![] };
+        for event in events {
             let over = tokio::select! {
                 biased;
                 () = &mut budget => true,
@@ -224,19 +224,19 @@ impl Relay {
             if over {
                 break;
             }
-            if let Err(failed) = self.deliver(&lease, &told).await {
+            if let Err(failed) = self.deliver(&lease, &event).await {
                 end = self.judge(&lease, cursor != lease.cursor, failed);
                 break;
             }
-            cursor = told.cursor;
+            cursor = event.cursor;
         }
         self.store.settle_sink(Settlement { lease, cursor, end }).await?;
         Ok(())
     }
 
-    async fn deliver(&self, lease: &SinkState, told: &LoggedEvent) -> Result<(), Failed> {
-        let id = told.id.to_string();
-        let event = envelope(self.store.installation().id, told);
+    async fn deliver(&self, lease: &SinkState, logged: &LoggedEvent) -> Result<(), Failed> {
+        let id = logged.id.to_string();
+        let event = envelope(self.store.installation().id, logged);
         let body = serde_json::to_vec(&event).unwrap_or_default();
         let headers = match &lease.sink.proof {
             Some(proof) => {

@@ -115,13 +115,13 @@ impl Pool {
                 };
                 let keep = matches!(done, Some(Ok(_)));
                 let tell = Box::new(move |committed: Result<(), Arc<sqlx::Error>>| {
-                    let told = match (done, committed) {
+                    let result = match (done, committed) {
                         (None | Some(Ok(_)), Err(source)) => Err(group_failed(&source)),
                         (None, Ok(())) => Err(Error::Closed),
                         (Some(done), _) => done,
                     };
                     // The caller may have stopped waiting.
-                    let _ = answer.send(told);
+                    let _ = answer.send(result);
                 });
                 Reply { keep, tell }
             })

@@ -103,9 +103,9 @@ impl Writers {
 async fn whole(store: &Store) -> Vec<LoggedEvent> {
     let (mut all, mut after) = (vec![], Cursor::START);
     for _ in 0..2_000 {
-        let told = store.events(after, 1_000).await.unwrap();
-        after = told.last().map_or(after, |it| it.cursor);
-        all.extend(told);
+        let batch = store.events(after, 1_000).await.unwrap();
+        after = batch.last().map_or(after, |it| it.cursor);
+        all.extend(batch);
         if !store.is_held_back(after).await.unwrap() {
             return all;
         }
@@ -168,8 +168,8 @@ async fn whole_and_consistent(
         assert_eq!(test_database.number(sql).await, items, "{sql}");
     }
     let asked = "SELECT COUNT(*) FROM resources WHERE deletion_requested_at IS NOT NULL";
-    let told = "SELECT COUNT(*) FROM events WHERE type = 'broker.ProvisionedResourceDeleting'";
-    assert_eq!(test_database.number(asked).await, test_database.number(told).await);
+    let emitted = "SELECT COUNT(*) FROM events WHERE type = 'broker.ProvisionedResourceDeleting'";
+    assert_eq!(test_database.number(asked).await, test_database.number(emitted).await);
     if let Place::Sqlite(_) = test_database.place {
         assert_eq!(test_database.number("SELECT COUNT(*) FROM pragma_foreign_key_check").await, 0);
         let sound = "SELECT COUNT(*) FROM pragma_integrity_check WHERE integrity_check = 'ok'";

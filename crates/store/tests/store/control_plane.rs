@@ -121,8 +121,8 @@ async fn a_peer_is_lost_once_and_live_again_once_and_wakes_its_resource() {
         let peer = registered(&world, id).await;
         let seq = async || store.entry(WorkItem::Resource(id)).await.unwrap().unwrap().wake_seq;
         let before = seq().await;
-        for (heard, changed) in [(true, false), (false, true), (false, false), (true, true)] {
-            assert_eq!(store.hear_peer(peer, heard).await.unwrap(), changed);
+        for (live, changed) in [(true, false), (false, true), (false, false), (true, true)] {
+            assert_eq!(store.hear_peer(peer, live).await.unwrap(), changed);
         }
         assert_eq!(seq().await, before + 2);
         let (now, mesh) = store.mesh(world.project).await.unwrap();
@@ -186,8 +186,8 @@ async fn a_released_lease_is_signalled_if_its_item_is_due() {
             let release = Release { item, claim, wake, reason: "AsDeclared" };
             assert!(store.release(release).await.unwrap());
             let patience = Duration::from_millis(if signalled { 60_000 } else { 20 });
-            let heard = tokio::time::timeout(patience, due.wait()).await.is_ok();
-            assert_eq!(heard, signalled, "{wake:?}, woken: {woken}");
+            let was_signalled = tokio::time::timeout(patience, due.wait()).await.is_ok();
+            assert_eq!(was_signalled, signalled, "{wake:?}, woken: {woken}");
         }
     })
     .await;

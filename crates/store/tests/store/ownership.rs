@@ -271,8 +271,8 @@ async fn a_command_is_audited_with_its_result() {
         assert!(matches!(refused, Err(Error::Refused(Refusal::NotAbandoned { .. }))));
         assert_eq!(test.store.audit(None, 9).await.unwrap(), [asked]);
         let unknown = ResourceId::from_uuid(Uuid::now_v7());
-        for order in [Command::Deprovision, Command::Replace, Command::Retry] {
-            let refused = test.store.command(unknown, order, None).await.unwrap_err();
+        for command in [Command::Deprovision, Command::Replace, Command::Retry] {
+            let refused = test.store.command(unknown, command, None).await.unwrap_err();
             let missing = Refusal::ProvisionedResourceNotFound { what: unknown.to_string() };
             assert!(matches!(&refused, Error::Refused(it) if *it == missing), "{refused}");
         }
@@ -287,9 +287,9 @@ async fn an_abandoned_resource_is_recorded_and_can_be_reaped() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let id = world.declare("web").await.id();
-        let order =
+        let command =
             Command::Abandon { by: "ann".to_owned(), reason: "the site is gone".to_owned() };
-        test.store.command(id, order, None).await.unwrap();
+        test.store.command(id, command, None).await.unwrap();
         let record = test.store.resource(id).await.unwrap();
         assert!(record.name_ledger.rows().iter().all(|it| it.state == NameState::Abandoned));
         assert_eq!(test.store.entry(WorkItem::Tombstone(id)).await.unwrap(), None);

@@ -84,10 +84,10 @@ async fn commit(conn: &mut Conn, cycle: &Cycle, write_id: Uuid) -> Result<Writte
         let (kept, moved): (Vec<_>, Vec<_>) =
             writes.iter().partition(|it| done.contains(it.id.as_uuid()));
         written.moved.extend(moved.iter().map(|it| it.id));
-        let told = kept.iter().filter_map(|it| {
+        let events = kept.iter().filter_map(|it| {
             it.event.as_ref().map(|event| (it.id, &it.next, it.version.next(), event))
         });
-        write_events(conn, &told.collect::<Vec<_>>()).await?;
+        write_events(conn, &events.collect::<Vec<_>>()).await?;
     }
     for adopted in cycle.adopted.chunks(ROWS_MAX) {
         written.adopted.extend(insert(conn, adopted, write_id).await?);

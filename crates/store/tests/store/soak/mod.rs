@@ -116,7 +116,7 @@ async fn until_writers_stop(test_database: &TestDatabase) {
 async fn survives(test_database: TestDatabase, name: &str) {
     let rounds = asked("USHER_SOAK_ROUNDS", ROUNDS);
     match play(test_database, rounds, None).await {
-        Ok(told) => eprintln!("{name}: {told}"),
+        Ok(summary) => eprintln!("{name}: {summary}"),
         Err(what) => panic!("{name}: {what}"),
     }
 }
