@@ -67,16 +67,16 @@ pub struct ResourceFilter {
     pub deleted: bool,
 }
 
-/// A resource of a list, with what people call it.
+/// A resource of a list, with its display names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListedResource {
     /// The resource with its identity rows.
     pub record: Record<Resource>,
-    /// What people call it.
+    /// Its display names.
     pub names: DisplayNames,
 }
 
-/// What people call a resource and what it was declared from, as far as those are still there.
+/// The names of a resource and of what it was declared from, as far as those still exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DisplayNames {
     /// Its name.
@@ -115,7 +115,7 @@ verbs! {
     fn provider_config(id: ProviderConfigId) -> Result<Record<ProviderConfig>, Error>;
     /// Reads these resources, in any order; one that breaks its own rules fails no other.
     fn records(ids: &[ResourceId]) -> Result<Vec<Result<Record<Resource>, Error>>, Error>;
-    /// Lists resources after an id with what people call them, in one query.
+    /// Lists resources after an id with their display names, in one query.
     fn list_resources(
         filter: &ResourceFilter, after: Option<ResourceId>, count: u32
     ) -> Result<Vec<ListedResource>, Error>;
@@ -123,7 +123,7 @@ verbs! {
     fn resources_after(
         project: Option<ProjectId>, after: Option<ResourceId>, count: u32
     ) -> Result<Vec<ResourceId>, Error>;
-    /// Reads what people call a resource and what it was declared from.
+    /// Reads the names of a resource and of what it was declared from.
     fn display_names(id: ResourceId) -> Result<Option<DisplayNames>, Error>;
     /// Reads what is known of a resource beside its record.
     fn resource_context(resource: &Resource) -> Result<ResourceContext, Error>;

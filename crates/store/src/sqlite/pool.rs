@@ -144,7 +144,7 @@ impl Pool {
         self.readers.close().await;
         let (done, waiting) = oneshot::channel();
         if self.writer.send(Message::Close(done)).await.is_ok() {
-            // A writer that is gone already has let go of the file.
+            // A writer that is gone has already closed the file.
             let _ = waiting.await;
         }
     }
@@ -185,7 +185,7 @@ async fn write_groups(
         }
     }
     queue.close();
-    // The file is let go only when the last write is through.
+    // The file is closed only after the last write.
     let _ = conn.close().await;
     drop(lock);
     for done in finalization {
