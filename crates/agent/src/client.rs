@@ -34,7 +34,7 @@ pub enum Error {
     Certificates,
     #[error("failed to connect to the control plane")]
     Unreachable(#[source] legacy::Error),
-    /// The connection broke, or the answer is not what the protocol says.
+    /// The connection broke, or the answer violates the protocol.
     #[error("invalid answer from the control plane")]
     Protocol,
     #[error("timed out waiting for the control plane")]
@@ -45,7 +45,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the control plane says that the node is deregistered.
+    /// Whether the control plane answered that the node is deregistered.
     pub fn is_deregistered(&self) -> bool {
         matches!(self, Self::Refused { code, .. } if code == CODE_KEY_REVOKED)
     }
@@ -325,7 +325,7 @@ mod tests {
         assert!(!Error::TimedOut.is_final());
     }
 
-    /// Answers two requests on one connection, tells that it closed it, and one on another; the
+    /// Answers two requests on one connection, announces its close, and one on another; the
     /// paths of the requests on each.
     async fn answer(
         listener: TcpListener,

@@ -1,4 +1,4 @@
-//! An enrolled node: sends heartbeats, drains and leaves when the control plane asks for it.
+//! An enrolled node: sends heartbeats, drains and leaves when the control plane requests it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use crate::{Ending, VERSION};
 
 /// The drain grace of a node that was deregistered without being drained.
 const GRACE: Duration = Duration::from_secs(30);
-/// The shortest heartbeat interval, whatever the control plane says.
+/// The shortest heartbeat interval, whatever the control plane requests.
 const HEARTBEAT_MIN: Duration = Duration::from_millis(10);
 /// How often work in flight is counted during a drain.
 const COUNT_EVERY: Duration = Duration::from_millis(50);

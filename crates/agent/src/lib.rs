@@ -11,7 +11,7 @@
 //! - Key and nonce are on the disk before the first call, so that a registration whose answer was
 //!   lost is repeated with the same answer.
 //! - Only the code `key_revoked` means that the node is deregistered. Silence never does.
-//! - A node that left does not come back: the mark is on the disk before the process ends.
+//! - A node that left does not rejoin: the mark is on the disk before the process ends.
 //! - No secret reaches its output, its arguments or its errors.
 
 pub mod client;

@@ -1,4 +1,4 @@
-//! What an agent is told before it runs.
+//! The settings of an agent.
 
 use std::fs;
 use std::io;

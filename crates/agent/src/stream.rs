@@ -16,7 +16,7 @@ use crate::pace::Pace;
 /// The longest event that is read.
 const EVENT_MAX: usize = 64 * 1024;
 
-/// What the control plane asks of a node.
+/// What the control plane requests of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     Drain(Drain),

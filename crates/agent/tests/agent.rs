@@ -130,7 +130,7 @@ async fn an_agent_that_is_started_again_is_the_same_node() {
     plane.until("heartbeats", |it| !it.heartbeats.is_empty()).await;
     stop.send(true).unwrap();
     assert_eq!(ended(run).await.unwrap(), Ending::Stopped);
-    assert!(!machine.has_left(), "a stopped agent comes back");
+    assert!(!machine.has_left(), "a stopped agent may resume");
     let before = plane.state().heartbeats.len();
     let (run, stop) = machine.start();
     plane.until("heartbeats again", |it| it.heartbeats.len() > before).await;
@@ -148,7 +148,7 @@ async fn work_in_flight_is_finished_within_the_grace() {
     let (run, _stop) = machine.start();
     plane.until_listened_to().await;
     plane.send(AgentEvent::Drain(Drain { grace_ms: 600_000 }));
-    plane.until("it says that it drains", |it| it.heartbeats.iter().any(|it| it.draining)).await;
+    plane.until("it reports that it drains", |it| it.heartbeats.iter().any(|it| it.draining)).await;
     assert_eq!(plane.state().leaves, []);
     fs::remove_file(work).unwrap();
     assert_eq!(ended(run).await.unwrap(), Ending::Left);
@@ -181,7 +181,7 @@ async fn a_node_whose_key_is_revoked_leaves_without_a_call() {
     assert_eq!(ended(run).await.unwrap(), Ending::Left);
     assert!(machine.has_left());
     let (again, _stop) = machine.start();
-    assert_eq!(ended(again).await.unwrap(), Ending::Left, "a node that left does not come back");
+    assert_eq!(ended(again).await.unwrap(), Ending::Left, "a node that left does not rejoin");
 }
 
 // Requirement: AG-3

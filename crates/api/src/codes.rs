@@ -235,7 +235,7 @@ mod tests {
             .collect();
         let codes: BTreeSet<String> = listed().into_iter().map(str::to_owned).collect();
         assert_eq!(pages, codes);
-        assert_eq!(codes.len(), listed().len(), "a code stands in two rows");
+        assert_eq!(codes.len(), listed().len(), "a code is in two rows");
     }
 
     #[test]

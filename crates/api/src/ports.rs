@@ -280,7 +280,7 @@ pub trait Nodes: Send + Sync {
     async fn list(&self, query: NodeQuery, paging: Paging) -> Answer<Page<NodeView>>;
     /// An unknown node is refused with `node_not_found`.
     async fn get(&self, id: PeerId) -> Answer<NodeView>;
-    /// Lets the drain of a leaving node end without acknowledgements of its peers.
+    /// Lets the drain of a node end without acknowledgements of its peers.
     async fn force(&self, caller: &Caller, id: PeerId) -> Answer<NodeView>;
 }
 

@@ -337,7 +337,7 @@ pub struct Beat {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BeatAnswer {
     pub snapshot: u64,
-    /// The drain grace, if the node shall leave.
+    /// The drain grace, if the node is being drained.
     pub drain: Option<Duration>,
 }
 

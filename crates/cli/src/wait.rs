@@ -96,7 +96,7 @@ impl<'s> News<'s> {
         while let Some(Ok(frame)) = body.frame().await {
             let Some(bytes) = frame.data_ref() else { continue };
             match lines.feed(bytes) {
-                Ok(told) if told.is_empty() => {}
+                Ok(events) if events.is_empty() => {}
                 Ok(_) => return,
                 Err(_) => break,
             }

@@ -145,8 +145,8 @@ impl Epoch {
         self.is_paused.store(paused, Ordering::Relaxed);
     }
 
-    /// Renews the lease until it is lost. An unavailable store is retried: only its response tells
-    /// whether the lease holds.
+    /// Renews the lease until it is lost. An unavailable store is retried: only its response
+    /// shows whether the lease holds.
     pub async fn keep(&self) {
         loop {
             tokio::time::sleep(self.config.lease / 3).await;

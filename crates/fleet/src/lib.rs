@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   provider ──lists──▶ lister ─┐                       ┌─▶ pool: one step per machine ─▶ provider
-//!   store ──demand, orders──▶ planner ──aims──▶ memory ─┤         │
+//!   store ──demand, commands─▶ planner ─aims──▶ memory ─┤         │
 //!                                                       └◀ writer ◀┘ what was decided, together
 //! ```
 //!

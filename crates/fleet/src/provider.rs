@@ -3,7 +3,7 @@
 //! **Invariants**
 //! - Every call has a deadline.
 //! - One record that cannot be decoded fails no list.
-//! - No error is read as a response: a machine is absent only if the provider says so.
+//! - No error is read as a response: a machine is absent only if the provider reports it so.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ pub struct Failure {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listed {
     pub entries: Vec<Entry>,
-    /// Where the next list can continue; empty if the provider does not say.
+    /// Where the next list can continue; empty if the provider gave none.
     pub revision: Bytes,
 }
 
@@ -127,7 +127,7 @@ impl Provider {
         Ok(answer.machine.map(record::raw))
     }
 
-    /// Reads one machine; `None` if the provider says that there is none.
+    /// Reads one machine; `None` if the provider has none of this name.
     pub async fn get(&self, id: &MachineId) -> Result<Option<Raw>, Failure> {
         let asked = self.request(MachineRef { id: id.to_string() });
         match self.client.clone().get(asked).await {

@@ -39,9 +39,9 @@ impl Writer {
     /// Writes one machine if its version still holds.
     pub async fn write(&self, write: MachineWrite) -> Result<(), Trouble> {
         let ended = || Trouble::unavailable("an epoch that ended".to_owned());
-        let (tell, told) = oneshot::channel();
-        self.asked.send((write, tell)).await.map_err(|_| ended())?;
-        told.await.map_err(|_| ended())?
+        let (reply, outcome) = oneshot::channel();
+        self.asked.send((write, reply)).await.map_err(|_| ended())?;
+        outcome.await.map_err(|_| ended())?
     }
 }
 
@@ -69,14 +69,14 @@ impl Writing {
         if matches!(written, Err(Error::LeaseLost { .. })) {
             self.epoch.lost.notify_one();
         }
-        for (id, tell) in ids.into_iter().zip(waiting) {
+        for (id, reply) in ids.into_iter().zip(waiting) {
             let became = match &written {
                 Ok(written) if written.moved.contains(&id) => Err(Trouble::Conflict),
                 Ok(_) => Ok(()),
                 Err(error) => Err(error.trouble()),
             };
             // A step that stopped waiting reads the row again.
-            let _ = tell.send(became);
+            let _ = reply.send(became);
         }
     }
 }

@@ -46,7 +46,7 @@ struct Ends {
 impl Keeper {
     /// Starts the thread; it ends when the keeper is dropped.
     pub(super) fn start(places: Places) -> io::Result<Self> {
-        let (bell, orders) = mpsc::channel();
+        let (bell, pokes) = mpsc::channel();
         let bell = Arc::new(bell);
         let (round, rounds) = watch::channel(0);
         let _ = bell.send(Poke::All);
@@ -55,7 +55,7 @@ impl Keeper {
         let ends = Ends { runtime, bell: Arc::downgrade(&bell), awaited };
         std::thread::Builder::new()
             .name("keeper".to_owned())
-            .spawn(move || keep(&places, &orders, &round, ends))?;
+            .spawn(move || keep(&places, &pokes, &round, ends))?;
         Ok(Self { bell, rounds })
     }
 
@@ -99,8 +99,8 @@ impl Ends {
         let Some((number, handle)) = running else { return };
         match handle.try_clone() {
             Ok(handle) => {
-                let told = ring_at_end(handle, name.to_owned(), Weak::clone(&self.bell));
-                let waiting = self.runtime.spawn(told).abort_handle();
+                let exited = ring_at_end(handle, name.to_owned(), Weak::clone(&self.bell));
+                let waiting = self.runtime.spawn(exited).abort_handle();
                 self.awaited.insert(name.to_owned(), (number, waiting));
             }
             Err(why) => tracing::warn!(host = name, %why, "failed to wait for the exit of a node"),
@@ -132,14 +132,14 @@ async fn ring_at_end(handle: OwnedFd, name: String, bell: Weak<Sender<Poke>>) {
     }
 }
 
-fn keep(places: &Places, orders: &Receiver<Poke>, round: &watch::Sender<u64>, mut ends: Ends) {
+fn keep(places: &Places, pokes: &Receiver<Poke>, round: &watch::Sender<u64>, mut ends: Ends) {
     let mut supervisor = Supervisor::new(places.units.clone());
     let mut due: BTreeMap<String, Timestamp> = BTreeMap::new();
     loop {
         let next = due.values().min().copied();
         let call = match next {
-            None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Some(at) => orders.recv_timeout(at.since(clock::now())),
+            None => pokes.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(at) => pokes.recv_timeout(at.since(clock::now())),
         };
         let now = clock::now();
         let names = match call {

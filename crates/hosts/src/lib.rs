@@ -63,7 +63,7 @@ pub struct Hosts {
     settings: Settings,
     places: Places,
     keeper: Keeper,
-    /// Held while this process owns the hosts, if another process may want them.
+    /// Held while this process owns the hosts, if another process may open them.
     _lock: Option<File>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   poll for draining nodes ──▶ the project is polled often until the node is deregistered
-//!                                ├ a connected node drains: it is sent its orders
+//!                                ├ a connected node drains: it is sent its instructions
 //!                                ├ a connected node stays: it is sent the snapshot
 //!                                └ acknowledgements were requested: they are written
 //! ```

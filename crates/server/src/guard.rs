@@ -78,7 +78,7 @@ impl Guards {
     }
 
     /// Judges the answer of a world by the pin from before the request: a revision that another
-    /// step observed meanwhile may be newer, and says nothing about this answer.
+    /// step observed meanwhile may be newer, and does not apply to this answer.
     pub async fn judge(
         &self,
         world: &str,
@@ -120,8 +120,8 @@ impl Guards {
         }
         let Some(before) = self.note(world, id, now) else { return Ok(false) };
         // The store no longer counts what vanished before as present.
-        let standing = self.records.present(world).await?;
-        let (vanished, present) = (before + 1, standing.saturating_add(before));
+        let existing = self.records.present(world).await?;
+        let (vanished, present) = (before + 1, existing.saturating_add(before));
         if !self.config.guard.trips(vanished, present) {
             return Ok(false);
         }

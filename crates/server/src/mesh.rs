@@ -1,10 +1,10 @@
-//! Nodes as this process sees them: heartbeats, acknowledgements, and the orders sent to them.
+//! Nodes as this process sees them: heartbeats, acknowledgements, and instructions.
 //!
 //! **Invariants**
 //! - A heartbeat writes nothing; only the loss of a node and its recovery are written.
 //! - A node without a heartbeat since this process started is unknown. It becomes lost after that
 //!   only if no other process could have received its heartbeats.
-//! - The orders of a node are a state, not a queue: a broken stream misses nothing.
+//! - The instructions of a node are a state, not a queue: a broken stream misses nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -111,7 +111,7 @@ impl Mesh {
         self.config
     }
 
-    /// Takes over the record of a node that called.
+    /// Loads the record of a node that called.
     pub fn meet(&self, attended: &PeerStatus, now: Timestamp) {
         let PeerStatus { peer, lost_since, .. } = attended;
         let mut inner = self.inner();
@@ -122,12 +122,12 @@ impl Mesh {
         node.order(self.orders(peer, snapshot, now));
     }
 
-    /// Watches the orders of a node; `None` if it was not met.
+    /// Watches the instructions of a node; `None` if it is not loaded.
     pub fn follow(&self, id: PeerId) -> Option<watch::Receiver<Instructions>> {
         self.inner().nodes.get_mut(&id).map(Node::follow)
     }
 
-    /// The orders that follow from the stage of a peer.
+    /// The instructions that follow from the stage of a peer.
     fn orders(&self, peer: &Peer, snapshot: u64, now: Timestamp) -> Instructions {
         let (leave_by, out) = match peer.stage {
             Stage::Registered => (None, false),
@@ -140,7 +140,7 @@ impl Mesh {
         Instructions { snapshot, leave_by, out }
     }
 
-    /// Takes a heartbeat of a node that was met.
+    /// Records a heartbeat of a loaded node.
     pub fn hear(&self, id: PeerId, acknowledged: u64, agent_version: &str) -> HeartbeatOutcome {
         let mut inner = self.inner();
         let Some(node) = inner.nodes.get_mut(&id) else { return HeartbeatOutcome::default() };
@@ -158,7 +158,7 @@ impl Mesh {
         HeartbeatOutcome { woken, was_lost }
     }
 
-    /// The orders of a node that was met.
+    /// The instructions of a loaded node.
     pub fn orders_of(&self, id: PeerId) -> Option<Instructions> {
         self.inner().nodes.get(&id).map(|it| it.orders)
     }
@@ -228,8 +228,9 @@ impl Mesh {
         }
     }
 
-    /// Sends a node the orders of its new stage and forgets it once it is deregistered. Returns the
-    /// resources that waited for its acknowledgement only: a leaving node acknowledges nothing.
+    /// Sends a node the instructions of its new stage and drops it once it is deregistered. Returns
+    /// the resources that waited for its acknowledgement only: a draining node acknowledges
+    /// nothing.
     pub fn moved(&self, peer: &Peer, now: Timestamp) -> Vec<ResourceId> {
         let mut inner = self.inner();
         let snapshot = inner.snapshots.get(&peer.registration.project).copied().unwrap_or(0);
@@ -262,7 +263,7 @@ impl Mesh {
         mut missing: BTreeSet<PeerId>,
     ) -> bool {
         let mut inner = self.inner();
-        // A node that acknowledged since, or that leaves itself, is not waited for.
+        // A node that acknowledged since, or that drains itself, is not waited for.
         missing.retain(|id| inner.nodes.get(id).is_none_or(|it| it.owes(snapshot)));
         let waits = !missing.is_empty();
         inner.waiting.insert(resource, Waiting { snapshot, missing });
@@ -387,15 +388,15 @@ impl Node {
         self.heard.as_ref().map(|it| it.at).or(self.expected_since)
     }
 
-    /// Whether its acknowledgement of a snapshot is missing; a leaving node owes none.
+    /// Whether its acknowledgement of a snapshot is missing; a draining node owes none.
     fn owes(&self, snapshot: u64) -> bool {
         let Instructions { leave_by, out, .. } = self.orders;
         self.acknowledged < snapshot && leave_by.is_none() && !out
     }
 
     fn order(&mut self, orders: Instructions) {
-        // A drain is never taken back: orders without it come from an older row. Its deadline is
-        // fixed by the first order.
+        // A drain is never cancelled: instructions without it come from an older row. Its deadline
+        // is fixed by the first ones.
         let next = Instructions {
             snapshot: self.orders.snapshot.max(orders.snapshot),
             leave_by: self.orders.leave_by.or(orders.leave_by),

@@ -306,7 +306,7 @@ impl Parts {
         };
         let guards = Arc::clone(&plane.guards);
         let relay = relay(&store)?;
-        let mut told = stop.clone();
+        let mut relay_stop = stop.clone();
         let mut tasks = vec![
             tokio::spawn(worker.run(stop.clone())),
             tokio::spawn(alarms.run(Arc::clone(&store), stop.clone())),
@@ -314,7 +314,7 @@ impl Parts {
             tokio::spawn(mesh.listen(Arc::clone(&store), stop.clone())),
             tokio::spawn(housekeeping::run(store, guards, house, stop.clone())),
             tokio::spawn(relay.run(async move {
-                let _ = told.wait_for(|it| *it).await;
+                let _ = relay_stop.wait_for(|it| *it).await;
             })),
         ];
         tasks.extend(wakers.into_iter().map(|it| tokio::spawn(it.run(stop.clone()))));

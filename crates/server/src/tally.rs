@@ -174,9 +174,9 @@ mod tests {
         assert_eq!((tally.read(Count::Commits), tally.read(Count::Steps)), (2, 0));
         let mut registry = Registry::default();
         tally.register(&mut registry);
-        let mut told = String::new();
-        prometheus_client::encoding::text::encode(&mut told, &registry).unwrap();
-        assert!(told.contains("\nusher_store_commits_total 2\n"), "{told}");
-        assert_eq!(told.matches("# TYPE").count(), Count::ALL.len());
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        assert!(text.contains("\nusher_store_commits_total 2\n"), "{text}");
+        assert_eq!(text.matches("# TYPE").count(), Count::ALL.len());
     }
 }

@@ -77,14 +77,14 @@ impl Waker {
     /// Lists the world, compares it with the ledger and wakes the records that differ.
     async fn compare_all(&self, watch: &mut dyn WorldWatch) -> Result<(), String> {
         let listed = watch.list().await.map_err(|why: Trouble| why.to_string())?;
-        let standing = WorldSnapshot::new(listed);
-        let woken = self.compare(&standing).await.map_err(|why| chain(&why))?;
-        let objects = standing.count();
+        let snapshot = WorldSnapshot::new(listed);
+        let woken = self.compare(&snapshot).await.map_err(|why| chain(&why))?;
+        let objects = snapshot.count();
         tracing::info!(world = self.name, objects, woken, "world compared with the ledger");
         Ok(())
     }
 
-    async fn compare(&self, standing: &WorldSnapshot) -> Result<u64, Error> {
+    async fn compare(&self, snapshot: &WorldSnapshot) -> Result<u64, Error> {
         let mut woken = 0;
         let mut configs: BTreeSet<ProviderConfigId> = BTreeSet::new();
         let mut after: Option<ResourceId> = None;
@@ -104,7 +104,7 @@ impl Waker {
                     continue;
                 }
                 configs.insert(record.state.pinned().provider_config);
-                if standing.disagrees(&record) {
+                if snapshot.disagrees(&record) {
                     reconcilers.push(*record.state.id().as_uuid());
                 }
             }
@@ -112,7 +112,7 @@ impl Waker {
         }
         for id in configs {
             let record = self.store.provider_config(id).await?;
-            if standing.disagrees_with_config(&record) {
+            if snapshot.disagrees_with_config(&record) {
                 woken += self.wake(&[*id.as_uuid()]).await?;
             }
         }

@@ -88,10 +88,10 @@ impl Worker {
     /// Runs until the server stops; releases every lease before it returns.
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
         let mut due = self.store.due();
-        let (mut looks, mut full) = (true, false);
+        let (mut polls, mut full) = (true, false);
         let mut look_at = Instant::now();
         while !*stop.borrow() {
-            if looks {
+            if polls {
                 due.clear();
                 look_at = Instant::now() + self.config.due_query;
                 full = self.claim().await;
@@ -102,10 +102,10 @@ impl Worker {
                 Some(ended) = self.running.join_next_with_id(), if !self.running.is_empty() => {
                     self.end(ended).await;
                     // An item that became due since the last query has woken this loop.
-                    looks = full;
+                    polls = full;
                 }
-                () = due.wait(), if !full => looks = true,
-                () = sleep_until(look_at), if !full => looks = true,
+                () = due.wait(), if !full => polls = true,
+                () = sleep_until(look_at), if !full => polls = true,
             }
         }
         self.finish().await;

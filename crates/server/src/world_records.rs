@@ -37,7 +37,7 @@ impl WorldRecords for SqlWorldRecords {
     }
 }
 
-/// A row as the guard knows it.
+/// A row as the guard uses it.
 pub fn record(row: WorldState) -> WorldRecord {
     WorldRecord { pin: row.pin, tripped_at: row.tripped_at, reset_at: row.opened_at }
 }

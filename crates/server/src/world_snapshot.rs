@@ -28,29 +28,29 @@ impl WorldSnapshot {
     /// Whether a resource must be reconciled: it is in transition, or the world differs from its
     /// record.
     pub(super) fn disagrees(&self, record: &Record<Resource>) -> bool {
-        let stands = self.of(record.state.id().as_uuid());
+        let objects = self.of(record.state.id().as_uuid());
         match record.state.phase() {
             Phase::Pending
             | Phase::Provisioning
             | Phase::Enrolling
             | Phase::Deregistering
             | Phase::Deprovisioning => true,
-            Phase::Deleted => !stands.is_empty(),
+            Phase::Deleted => !objects.is_empty(),
             Phase::Ready => {
-                stands.iter().any(|it| it.is_converging)
-                    || !is_recorded(&record.name_ledger, stands)
+                objects.iter().any(|it| it.is_converging)
+                    || !is_recorded(&record.name_ledger, objects)
             }
-            Phase::Failed => !is_recorded(&record.name_ledger, stands),
+            Phase::Failed => !is_recorded(&record.name_ledger, objects),
         }
     }
 
     /// Whether a ProviderConfig must be reconciled.
     pub(super) fn disagrees_with_config(&self, record: &Record<ProviderConfig>) -> bool {
-        let stands = self.of(record.state.id.as_uuid());
+        let objects = self.of(record.state.id.as_uuid());
         match record.state.phase {
             provider_config::Phase::Pending | provider_config::Phase::Leaving => true,
-            provider_config::Phase::Ready => !is_recorded(&record.name_ledger, stands),
-            provider_config::Phase::Gone => !stands.is_empty(),
+            provider_config::Phase::Ready => !is_recorded(&record.name_ledger, objects),
+            provider_config::Phase::Gone => !objects.is_empty(),
         }
     }
 
@@ -67,7 +67,7 @@ fn made_here(uid: &Uid) -> Option<Uuid> {
 }
 
 /// Whether exactly the objects that are recorded as seen exist, and none is being deleted.
-fn is_recorded(name_ledger: &NameLedger, stands: &[Presence]) -> bool {
+fn is_recorded(name_ledger: &NameLedger, objects: &[Presence]) -> bool {
     let outside = |kind: &str| kind.contains('/') || kind.contains("Anchor");
     let seen = name_ledger
         .rows()
@@ -75,8 +75,8 @@ fn is_recorded(name_ledger: &NameLedger, stands: &[Presence]) -> bool {
         .filter(|row| row.state == NameState::Seen && outside(&row.name.kind));
     let seen: Option<BTreeSet<Uuid>> =
         seen.filter_map(|row| row.uid.as_ref()).map(made_here).collect();
-    let standing: Option<BTreeSet<Uuid>> = stands.iter().map(|it| it.uid).collect();
-    seen.is_some() && seen == standing && stands.iter().all(|it| !it.is_deleting)
+    let present: Option<BTreeSet<Uuid>> = objects.iter().map(|it| it.uid).collect();
+    seen.is_some() && seen == present && objects.iter().all(|it| !it.is_deleting)
 }
 
 #[cfg(test)]

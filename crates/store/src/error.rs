@@ -1,4 +1,4 @@
-//! What can go wrong between us and the database.
+//! Errors of the store.
 
 use thiserror::Error;
 use usher_domain::broker::refusal::Refusal;
@@ -37,16 +37,16 @@ pub enum Error {
         /// What was to be removed.
         what: String,
     },
-    /// The domain says no to a command.
+    /// The domain refuses a command.
     #[error("{0}")]
     Refused(Refusal),
-    /// The domain says no to a command about a machine.
+    /// The domain refuses a command about a machine.
     #[error("{0}")]
     FleetRefused(fleet::refusal::Refusal),
     /// The lease that a write was made under is not the newest any more, or has ended.
     #[error("cannot write for {what}: its lease is lost")]
     LeaseLost {
-        /// For whom.
+        /// The shard.
         what: String,
     },
     /// A cluster is served by the shard that received its first roll-up.
@@ -58,7 +58,7 @@ pub enum Error {
         shard: String,
     },
     /// The resource is in teardown and gets no new token.
-    #[error("cannot issue a token for {what}: it is leaving")]
+    #[error("cannot issue a token for {what}: it is being torn down")]
     Leaving {
         /// The resource.
         what: String,
@@ -71,33 +71,33 @@ pub enum Error {
         /// What of it.
         field: String,
     },
-    /// The reader's place in the log was forgotten.
+    /// The events after the reader's cursor were deleted.
     #[error("cannot read events after \"{after}\": the log begins after \"{floor}\"")]
     Forgotten {
-        /// The reader's place.
+        /// The reader's cursor.
         after: crate::Cursor,
-        /// The last place that was forgotten.
+        /// The cursor of the last deleted event.
         floor: crate::Cursor,
     },
-    /// The connection was lost while the commit was under way, and it is not known whether
+    /// The connection was lost during the commit, and it is not known whether
     /// it was done.
-    #[error("cannot say whether the commit was done")]
+    #[error("commit outcome unknown: the connection was lost")]
     OutcomeUnknown {
-        /// What the connection said.
+        /// The connection's error.
         #[source]
         source: sqlx::Error,
     },
     /// The disk is full.
     #[error("cannot write: the disk is full")]
     Full {
-        /// What the database said.
+        /// The database's error.
         #[source]
         source: sqlx::Error,
     },
     /// The database may only be read.
     #[error("cannot write: the database may only be read")]
     ReadOnly {
-        /// What the database said.
+        /// The database's error.
         #[source]
         source: sqlx::Error,
     },
@@ -116,7 +116,7 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
-    /// The schema is not the one this program knows.
+    /// The schema is not the one of this program.
     #[error(transparent)]
     Schema(#[from] migrate::Refusal),
     /// The task that writes has ended.
@@ -127,14 +127,14 @@ pub enum Error {
     Database {
         /// What was being done.
         doing: &'static str,
-        /// What the database said.
+        /// The database's error.
         #[source]
         source: sqlx::Error,
     },
 }
 
 impl Error {
-    /// What the database said while something was being done.
+    /// A database error, and what was being done.
     pub(crate) fn new(doing: &'static str, source: sqlx::Error) -> Self {
         match Self::kind_of(&source) {
             Kind::Full => Self::Full { source },
@@ -143,7 +143,7 @@ impl Error {
         }
     }
 
-    /// The one place that says what an error means for a step.
+    /// What an error means for a step; decided only here.
     pub fn trouble(&self) -> Trouble {
         match self {
             Self::Conflict | Self::LeaseLost { .. } => Trouble::Conflict,
@@ -197,7 +197,7 @@ impl Error {
         )
     }
 
-    /// Whether a reference points nowhere, or is still pointed at.
+    /// Whether a reference has no target, or the row is still referred to.
     pub(crate) fn is_reference(source: &sqlx::Error) -> bool {
         source.as_database_error().is_some_and(|it| {
             // SQLite calls a refused removal a trigger; there are no others in the schema.
@@ -205,7 +205,7 @@ impl Error {
         })
     }
 
-    /// Whether a key is there already.
+    /// Whether a key exists already.
     pub(crate) fn is_duplicate(source: &sqlx::Error) -> bool {
         source.as_database_error().is_some_and(sqlx::error::DatabaseError::is_unique_violation)
     }
@@ -223,7 +223,7 @@ impl<T> Doing<T> for Result<T, sqlx::Error> {
     }
 }
 
-/// What a database's own code says about the cause.
+/// The cause that a database's error code means.
 pub(crate) enum Kind {
     /// The disk is full.
     Full,

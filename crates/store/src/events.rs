@@ -1,4 +1,4 @@
-//! The event log at the border.
+//! The store's methods for the event log.
 
 use usher_kernel::Timestamp;
 
@@ -14,7 +14,7 @@ verbs! {
     fn is_held_back(after: Cursor) -> Result<bool, Error>;
     /// The last place of the log that can be read.
     fn log_end() -> Result<Cursor, Error>;
-    /// Forgets events from the beginning of the log that are older than this and were delivered to
+    /// Deletes events from the beginning of the log that are older than this and were delivered to
     /// every sink, up to so many.
     fn forget_events(older_than: Timestamp, count: u32) -> Result<u64, Error>;
 }

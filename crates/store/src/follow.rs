@@ -18,20 +18,20 @@ const SOON_MAX: Duration = Duration::from_secs(1);
 /// event. *Guarantees*: nothing is skipped, nothing comes twice, and while idle nothing is queried,
 /// but on PostgreSQL, where other processes write too, one cheap query per
 /// [`crate::Settings::log_poll`]. *Caveat*: a transaction that stays open anywhere on the server
-/// delays what was told since; until it ends the reader looks again, at most once a second.
+/// delays later events; until it ends the reader polls, at most once a second.
 #[derive(Debug)]
 pub struct Follower<'s> {
     store: &'s Store,
     cursor: Cursor,
     signal: Signal,
-    /// Whether this process has written something that was not passed on yet.
+    /// Whether this process has written something that the reader has not returned yet.
     written: bool,
 }
 
 /// What a reader of the log receives.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct News {
-    /// What was told.
+    /// The new events.
     pub told: Vec<LoggedEvent>,
     /// Whether this process has written something, with or without an event.
     pub written: bool,
@@ -48,13 +48,13 @@ impl<'s> Follower<'s> {
         self.cursor
     }
 
-    /// Goes on after another place.
+    /// Continues after another cursor.
     pub const fn seek(&mut self, after: Cursor) {
         self.cursor = after;
     }
 
-    /// As [`Follower::next`], but also returns when this process has written something that is not
-    /// told.
+    /// As [`Follower::next`], but also returns when this process has written something without an
+    /// event.
     pub async fn next_or_written(&mut self, count: u32) -> Result<News, Error> {
         let mut soon = SOON;
         loop {
@@ -79,9 +79,9 @@ impl<'s> Follower<'s> {
         let mut soon = SOON;
         loop {
             self.signal.clear();
-            let told = self.read(count).await?;
-            if !told.is_empty() {
-                return Ok(told);
+            let events = self.read(count).await?;
+            if !events.is_empty() {
+                return Ok(events);
             }
             if self.store.is_held_back(self.cursor).await? {
                 tokio::time::sleep(soon).await;
@@ -97,11 +97,11 @@ impl<'s> Follower<'s> {
 
 impl Follower<'_> {
     async fn read(&mut self, count: u32) -> Result<Vec<LoggedEvent>, Error> {
-        let told = self.store.events(self.cursor, count).await?;
-        if let Some(last) = told.last() {
+        let events = self.store.events(self.cursor, count).await?;
+        if let Some(last) = events.last() {
             self.cursor = last.cursor;
         }
-        Ok(told)
+        Ok(events)
     }
 }
 

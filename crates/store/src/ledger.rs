@@ -23,9 +23,9 @@ use crate::store::Store;
 ///
 /// *Flow*: the record comes with the claim, so that loading costs nothing. A decision without an
 /// effect finishes its step, so its commit gives the lease back as well. One with an effect does
-/// not: whether the effect was done is known only afterwards. An item that wants to look again at
-/// once keeps its lease for the next step while there is time. A wake-up during a step is written
-/// like every other, and makes the item due when its lease is released.
+/// not: whether the effect was done is known only afterwards. An item that is requeued at once
+/// keeps its lease for the next step while there is time. A wake-up during a step is written like
+/// every other, and makes the item due when its lease is released.
 pub struct LeasedLedger<'s, S> {
     store: &'s Store,
     item: WorkItem,
@@ -42,7 +42,7 @@ pub struct LeasedLedger<'s, S> {
 /// Whether there is time for another step under the same lease, by the clock of the worker.
 pub type InTime = dyn Fn() -> bool + Sync;
 
-/// What a commit says of the lease it is made under.
+/// What a commit does with the lease it is made under.
 #[derive(Clone, Copy, Debug)]
 enum Ending {
     Stays(Stay),
@@ -135,7 +135,7 @@ impl<'s, S: Clone> LeasedLedger<'s, S> {
         if wake == Wake::Now && (self.in_time)() { Lease::Kept } else { Lease::GivenBack }
     }
 
-    /// What a commit says of the lease.
+    /// What a commit does with the lease.
     fn ending<L: Lifecycle>(&self, decision: &Decision<L>, reason: &'static str) -> Ending {
         let (item, claim, wake) = (self.item, self.claim, decision.wake);
         let finished = decision.effect.is_none();

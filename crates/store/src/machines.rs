@@ -18,8 +18,8 @@ use uuid::Uuid;
 use crate::error::Error;
 use crate::store::{Inner, Store, verbs};
 
-/// The right to speak for a shard. What is written under it is written only while no other holder
-/// has acquired the shard and its time has not run out.
+/// The lease of a shard. A write under it succeeds only while no other holder has acquired the
+/// shard and the lease has not expired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardLease {
     /// The shard.
@@ -34,12 +34,12 @@ pub struct ShardLease {
     pub now: Timestamp,
 }
 
-/// What became of an attempt to speak for a shard.
+/// The outcome of an attempt to acquire a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Acquisition {
-    /// It is ours, in a new epoch.
+    /// Acquired, in a new epoch.
     Ours(ShardLease),
-    /// Another holder speaks for it.
+    /// Another holder has the lease.
     Theirs(ShardState),
 }
 
@@ -53,7 +53,7 @@ pub struct ShardState {
     pub id: ShardId,
     /// How often it was acquired.
     pub epoch: u64,
-    /// Who speaks for it, and until when; it may have ended.
+    /// The lease holder, and until when; the lease may have expired.
     pub lease: Option<(Uuid, Timestamp)>,
     /// Since when nothing new is begun.
     pub paused_at: Option<Timestamp>,
@@ -104,7 +104,7 @@ pub struct Roll {
     pub machines: Vec<StoredMachine>,
     /// Whose rows break their own rules, and which: they stop no other.
     pub broken: Vec<(MachineRecordId, String)>,
-    /// The id to go on after; none once this is the end.
+    /// The id to continue after; none on the last page.
     pub next: Option<MachineRecordId>,
 }
 
@@ -143,22 +143,22 @@ pub struct MachineWrite {
 /// What a shard writes in one transaction: many machines, and how far it has read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cycle {
-    /// By what right.
+    /// The lease it is written under.
     pub lease: ShardLease,
     /// Machines that changed, each machine once.
     pub writes: Vec<MachineWrite>,
-    /// Machines that no row knew.
+    /// Machines that had no row.
     pub adopted: Vec<Adopted>,
     /// How far lists were read.
     pub lists: Vec<List>,
 }
 
-/// What became of the writes of a cycle. A machine that another writer moved is
-/// left as it is and hinders no other; its shard reads it again.
+/// The outcome of a cycle's writes. A machine that another writer moved is not written and blocks
+/// no other; its shard reads it again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// For each machine that was to be adopted the row that began, in their order; none where a
-    /// row knows the name by now.
+    /// For each machine to adopt, in the same order, its new row; none if the name has a row
+    /// already.
     pub adopted: Vec<Option<MachineRecordId>>,
     /// The machines whose version did not hold, or that are not this shard's.
     pub moved: Vec<MachineRecordId>,
@@ -171,7 +171,7 @@ pub struct List {
     pub provider: String,
     /// What the provider calls the place; empty for a list from the beginning.
     pub revision: Vec<u8>,
-    /// How far its absences were believed.
+    /// How far absence from the list counts.
     pub credence: Credence,
 }
 
@@ -184,30 +184,30 @@ pub struct ListedAt {
     pub at: Timestamp,
 }
 
-/// What a person, or the broker, orders about a machine.
+/// A command of an operator or the broker about a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MachineCommand {
     /// A resource holds it from now on; it is not a candidate of any plan.
     Hold {
         /// The resource.
         holder: ResourceId,
-        /// What shall become of it.
+        /// The desired binding.
         wanted: Wanted,
     },
-    /// Something else shall become of a machine that a resource holds.
+    /// Changes the desired binding of a machine that a resource holds.
     Aim {
         /// The resource.
         holder: ResourceId,
-        /// What shall become of it.
+        /// The desired binding.
         wanted: Wanted,
-        /// The row that this was decided by: its holder may have it for something else by now.
+        /// The version this was decided on: the desired binding may have changed since.
         read: Version,
     },
-    /// It goes back to the plan.
+    /// The machine is released to the planner.
     LetGo {
         /// The resource that held it.
         holder: ResourceId,
-        /// The row that this was decided by.
+        /// The version this was decided on.
         read: Version,
     },
     /// The dispute about its binding ends.
@@ -225,7 +225,7 @@ pub struct RollUp {
     pub needs: Vec<RawNeed>,
 }
 
-/// What a cluster needs, as it is believed.
+/// The accepted demand of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Demand {
     /// The cluster.
@@ -238,28 +238,28 @@ pub struct Demand {
     pub heard_at: Timestamp,
     /// Its needs.
     pub needs: Vec<RawNeed>,
-    /// How far its words are believed.
+    /// How far its roll-ups are trusted.
     pub trust: Trust,
 }
 
-/// What became of a roll-up.
+/// The outcome of a roll-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JudgedDemand {
-    /// Whether it is the demand from now on.
+    /// Whether it was accepted.
     pub judged: Judged,
-    /// The demand by now.
+    /// The demand afterwards.
     pub demand: Demand,
 }
 
 verbs! {
-    /// Tries to speak for a shard; an unknown one begins with this. Every acquisition raises
-    /// the epoch by the database's clock; the holder of a lease that has not ended is not asked.
+    /// Tries to acquire a shard, and creates it if it is unknown. Every acquisition raises the
+    /// epoch; a lease that has not expired by the database's clock is never taken over.
     fn acquire_shard(
         shard: ShardId, holder: Uuid, span: Duration
     ) -> Result<Acquisition, Error>;
     /// Prolongs a lease; none if it was lost.
     fn renew_shard(lease: ShardLease, span: Duration) -> Result<Option<ShardLease>, Error>;
-    /// Gives a lease back; `false` if it was lost, and then nothing changes.
+    /// Releases a lease; `false` if it was lost, and then nothing changes.
     fn release_shard(lease: ShardLease) -> Result<bool, Error>;
     /// Reads every shard.
     fn shards() -> Result<Vec<ShardState>, Error>;
@@ -297,11 +297,11 @@ verbs! {
     fn holder_beside(provider: &str) -> Result<Option<(ResourceId, String)>, Error>;
     /// Finds the newest machine of a name, of one provider or of each.
     fn find_machines(name: &str, provider: Option<&str>) -> Result<Vec<StoredMachine>, Error>;
-    /// Carries out what is ordered about a machine, and lets its shard know.
+    /// Applies a command to a machine and marks the row for its shard.
     fn command_machine(
         id: MachineRecordId, command: MachineCommand, audit: Option<audit::Entry>
     ) -> Result<StoredMachine, Error>;
-    /// Hears a roll-up: it is judged once, here, and replaces the demand if it is believed.
+    /// Judges a roll-up once, and replaces the demand if it is accepted.
     fn hear_demand(it: RollUp, audit: Option<audit::Entry>) -> Result<JudgedDemand, Error>;
     /// Reads which clusters a shard serves, and the sequence of each roll-up.
     fn demand_versions(shard: &ShardId) -> Result<Vec<(ClusterId, Version)>, Error>;

@@ -5,14 +5,14 @@
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
-/// One step of the schema, there and back.
+/// One step of the schema, up and down.
 #[derive(Clone, Copy, Debug)]
 pub struct Migration {
     /// Its number and name.
     pub name: &'static str,
-    /// What brings it in.
+    /// The statements that apply it.
     pub(crate) up: &'static str,
-    /// What takes it away.
+    /// The statements that revert it.
     pub(crate) down: &'static str,
 }
 
@@ -69,18 +69,18 @@ pub(crate) const SQLITE: &[Migration] = migrations!(
 /// How far a schema is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// What was brought in, in order.
+    /// The applied migrations, in order.
     pub applied: Vec<String>,
-    /// What this program would bring in.
+    /// The pending migrations.
     pub pending: Vec<String>,
 }
 
-/// Which way to go.
+/// The direction of a migration run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// Bring in what is pending.
+    /// Apply the pending migrations.
     Up,
-    /// Take away the last ones.
+    /// Revert the last ones.
     Down(usize),
     /// Only report the state.
     Stay,
@@ -91,23 +91,23 @@ pub enum Direction {
 pub struct Step {
     /// Which.
     pub name: &'static str,
-    /// Whether it is brought in, not taken away.
+    /// Whether it is applied, not reverted.
     pub up: bool,
 }
 
 /// Called at every step. All steps are one transaction: until its end nothing has happened.
 pub type Progress<'p> = dyn FnMut(Step) + Send + 'p;
 
-/// Why a schema is not touched.
+/// Why a schema is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// A newer program was here.
+    /// A newer program migrated it.
     #[error("cannot use the database: its schema \"{found}\" is newer than this program")]
     Newer {
-        /// The first migration that this program does not know.
+        /// The first migration that this program does not have.
         found: String,
     },
-    /// An older program was here, and its schema was not migrated.
+    /// The schema is of an older program and was not migrated.
     #[error("cannot use the database: its schema lacks \"{missing}\"")]
     Behind {
         /// The first migration that is missing.
@@ -125,7 +125,7 @@ pub enum Refusal {
         /// One of them.
         table: String,
     },
-    /// There is nothing that could be taken away.
+    /// There are not so many migrations to revert.
     #[error("cannot revert {asked} migrations: only {applied} are applied")]
     TooFar {
         /// How many were requested.
@@ -158,12 +158,12 @@ impl Refusal {
                 "run the program that made this schema, or restore a backup of it"
             }
             Self::Foreign { .. } => "name an empty database, or the one that is ours",
-            Self::TooFar { .. } => "look with `usher migrate --status`",
+            Self::TooFar { .. } => "run `usher migrate --status` to see what is applied",
         }
     }
 }
 
-/// Compares what was applied with what is known, or says why they do not fit.
+/// Compares the applied migrations with this program's, or returns the first difference.
 pub(crate) fn compare(
     known: &[Migration],
     applied: &[(String, Vec<u8>)],
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_is_newer_changed_or_behind_is_told_apart() {
+    fn newer_changed_and_behind_schemas_are_distinguished() {
         let applied = |count: usize| -> Vec<_> {
             SQLITE.iter().take(count).map(|it| (it.name.to_owned(), it.checksum())).collect()
         };

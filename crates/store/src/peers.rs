@@ -14,9 +14,9 @@ pub struct PeerStatus {
     pub peer: Peer,
     /// Since when it is lost, if it is.
     pub lost_since: Option<Timestamp>,
-    /// Since when servers write down which peers acknowledged that it left.
+    /// Since when servers record which peers acknowledged its deregistration.
     pub asked_at: Option<Timestamp>,
-    /// The newest snapshot that was written down as acknowledged by it.
+    /// The newest snapshot that is recorded as acknowledged by it.
     pub acknowledged: u64,
 }
 
@@ -41,17 +41,17 @@ verbs! {
     /// Reads the peers of a project that are not deregistered, and the database's time if there
     /// are any.
     fn mesh(project: ProjectId) -> Result<(Option<Timestamp>, Vec<PeerStatus>), Error>;
-    /// Writes that a peer is lost or live again and wakes its resource; `false` if that was
-    /// known.
+    /// Records that a peer is lost or live again and wakes its resource; `false` if it already
+    /// was.
     fn hear_peer(id: PeerId, heard: bool) -> Result<bool, Error>;
     /// The projects with a peer that is being drained.
     fn projects_being_left() -> Result<Vec<ProjectId>, Error>;
-    /// Reads the peers of a project that are on their way out.
+    /// Reads the peers of a project that are being drained.
     fn leaving(project: ProjectId) -> Result<Vec<PeerStatus>, Error>;
-    /// Asks every server to write down who acknowledged that a peer left; `false` if that was done.
+    /// Requests that every server records who acknowledged a drain; `false` if already requested.
     fn ask_acknowledgements(leaver: PeerId) -> Result<bool, Error>;
-    /// Writes down who acknowledged a snapshot and wakes the resources that asked for that in the
-    /// project.
+    /// Records who acknowledged a snapshot and wakes the resources of the project that wait for
+    /// it.
     fn acknowledge(
         project: ProjectId, by: Vec<PeerId>, snapshot: u64
     ) -> Result<(), Error>;

@@ -48,9 +48,9 @@ pub enum Provenance {
 pub struct Acceptance {
     /// The declaration.
     pub accepted: Accepted,
-    /// Who ordered it.
+    /// The row of the audit log.
     pub audit: Option<audit::Entry>,
-    /// What to remember for a repetition.
+    /// The idempotency key to record.
     pub key: Option<RememberedKey>,
 }
 
@@ -62,7 +62,7 @@ impl Acceptance {
 /// A reader's place in the log: everything up to it has been read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cursor {
-    /// Counts the databases the log went on in.
+    /// Counts the databases the log was continued in.
     pub epoch: u64,
     /// The transaction; SQLite has none.
     pub transaction: u64,
@@ -107,17 +107,17 @@ pub struct LoggedEvent {
     pub cursor: Cursor,
     /// Its id, the same in every delivery.
     pub id: EventId,
-    /// What was told, and about whom.
+    /// The event, and what it is about.
     pub about: About,
     /// With which version of the record.
     pub version: Version,
     /// When.
     pub occurred_at: Timestamp,
-    /// What else is worth knowing.
+    /// The payload.
     pub data: Map<String, Value>,
 }
 
-/// What was told, and about whom.
+/// The event, and what it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About {
     /// A resource of the broker.
@@ -131,7 +131,7 @@ pub enum About {
     },
     /// A machine of the fleet, which belongs to no project.
     Machine {
-        /// Which item.
+        /// The machine.
         id: MachineRecordId,
         /// What.
         event_type: fleet::event::EventType,
@@ -184,10 +184,10 @@ pub enum Layer {
 }
 
 impl Layer {
-    /// Every layer's word, from the widest to the nearest.
+    /// The name of every layer, from the widest to the nearest.
     pub const WORDS: [&str; 3] = ["installation", "project", "resource"];
 
-    /// The word for it in rows.
+    /// Its name in rows.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Installation => "installation",

@@ -1,4 +1,4 @@
-//! The due-queue at the border: claim, release, postpone, wake.
+//! The store's methods for the due-queue: claim, release, postpone, wake.
 
 use usher_kernel::schedule::{Claim, Entry};
 use usher_kernel::{Timestamp, Trouble};
@@ -9,14 +9,14 @@ use crate::port::WorkItem;
 use crate::port::{Batch, Release};
 use crate::store::{Inner, Store, verbs};
 
-/// An item's place in the queue, and what its last steps said.
+/// An item's queue entry, and the outcome of its last steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueStatus {
     /// The entry.
     pub entry: Entry,
     /// Why the newest step that wrote or was finished did what it did.
     pub reason: Option<String>,
-    /// What the last step met, if it was not finished.
+    /// The error of the last step, if it was not finished.
     pub trouble: Option<String>,
     /// The database's time of this claim.
     pub now: Timestamp,
@@ -26,10 +26,10 @@ verbs! {
     /// Leases up to so many due items and reads their records; rows that break their own rules are
     /// parked.
     fn claim_due(count: u32) -> Result<Batch, Error>;
-    /// Gives a lease back after a step that changed nothing; `false` if a newer lease holder has
+    /// Releases a lease after a step that changed nothing; `false` if a newer lease holder has
     /// the item, and then nothing changes.
     fn release(release: Release) -> Result<bool, Error>;
-    /// Gives a lease back after trouble, with the reason of the decision if there was one; `false`
+    /// Releases a lease after trouble, with the reason of the decision if there was one; `false`
     /// if a newer lease holder has the item, and then nothing changes.
     fn postpone(
         item: WorkItem,
@@ -47,6 +47,6 @@ verbs! {
     fn wake_all() -> Result<u64, Error>;
     /// Reads the entry of an item in the queue.
     fn entry(item: WorkItem) -> Result<Option<Entry>, Error>;
-    /// Reads an item's place in the queue, and what its last steps said.
+    /// Reads an item's queue entry, and the outcome of its last steps.
     fn queue_status(item: WorkItem) -> Result<Option<QueueStatus>, Error>;
 }

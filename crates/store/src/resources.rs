@@ -1,4 +1,4 @@
-//! Resources at the border: declared, loaded, committed, commanded, and what is known beside them.
+//! The store's methods for resources: declare, load, commit, command, list.
 
 use std::time::Duration;
 
@@ -26,9 +26,9 @@ use crate::worlds::WorldState;
 pub struct ResourceContext {
     /// The database's time of this snapshot.
     pub now: Timestamp,
-    /// What its ProviderConfig is like.
+    /// The state of its ProviderConfig.
     pub config: ConfigState,
-    /// What is remembered of its world.
+    /// The stored state of its world.
     pub world: Option<WorldState>,
     /// Its tokens, oldest generation first.
     pub tokens: Vec<Token>,
@@ -40,12 +40,12 @@ pub struct ResourceContext {
     pub definitions: Vec<Definition>,
 }
 
-/// What a ProviderConfig is like for those who use it.
+/// The state of a ProviderConfig as its users see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConfigState {
-    /// Whose cloud it is for.
+    /// Its cloud.
     pub provider: Provider,
-    /// How far it has come.
+    /// Its phase.
     pub phase: provider_config::Phase,
 }
 
@@ -67,16 +67,16 @@ pub struct ResourceFilter {
     pub deleted: bool,
 }
 
-/// A resource of a list, with what people call it.
+/// A resource of a list, with its display names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListedResource {
     /// The resource with its identity rows.
     pub record: Record<Resource>,
-    /// What people call it.
+    /// Its display names.
     pub names: DisplayNames,
 }
 
-/// What people call a resource and what it was declared from, as far as those are still there.
+/// The names of a resource and of what it was declared from, as far as those still exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DisplayNames {
     /// Its name.
@@ -104,8 +104,8 @@ verbs! {
     fn commit(write: ResourceWrite) -> Result<(), Error>;
     /// Writes a step of a ProviderConfig, if its version still holds.
     fn commit_config(write: ConfigWrite) -> Result<(), Error>;
-    /// Carries out what a person orders about a resource, and wakes it; how it is then, and its
-    /// version. It is noted in the resource's own project.
+    /// Applies an operator's command to a resource, and wakes it; the resource afterwards, and its
+    /// version. The audit row is in the resource's own project.
     fn command(
         id: ResourceId, command: Command, audit: Option<audit::Entry>
     ) -> Result<(Resource, Version), Error>;
@@ -113,9 +113,9 @@ verbs! {
     fn resource(id: ResourceId) -> Result<Record<Resource>, Error>;
     /// Reads a ProviderConfig with its identity rows.
     fn provider_config(id: ProviderConfigId) -> Result<Record<ProviderConfig>, Error>;
-    /// Reads these resources, in any order; one that breaks its own rules spoils no other.
+    /// Reads these resources, in any order; one that breaks its own rules fails no other.
     fn records(ids: &[ResourceId]) -> Result<Vec<Result<Record<Resource>, Error>>, Error>;
-    /// Lists resources after an id with what people call them, in one query.
+    /// Lists resources after an id with their display names, in one query.
     fn list_resources(
         filter: &ResourceFilter, after: Option<ResourceId>, count: u32
     ) -> Result<Vec<ListedResource>, Error>;
@@ -123,12 +123,12 @@ verbs! {
     fn resources_after(
         project: Option<ProjectId>, after: Option<ResourceId>, count: u32
     ) -> Result<Vec<ResourceId>, Error>;
-    /// Reads what people call a resource and what it was declared from.
+    /// Reads the names of a resource and of what it was declared from.
     fn display_names(id: ResourceId) -> Result<Option<DisplayNames>, Error>;
     /// Reads what is known of a resource beside its record.
     fn resource_context(resource: &Resource) -> Result<ResourceContext, Error>;
-    /// Ends a tombstone that was kept long enough and has nothing left to watch; `false` if it has.
+    /// Expires a tombstone that was kept long enough and has no names to watch; `false` if it has.
     fn expire_tombstone(id: ResourceId, claim: Claim, keep: Duration) -> Result<bool, Error>;
-    /// Wakes up to so many tombstones that were kept so long: their steps put them away.
+    /// Wakes up to so many tombstones that were kept so long: their steps expire them.
     fn wake_tombstones(keep: Duration, count: u32) -> Result<u64, Error>;
 }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// The figures of forgetting.
+/// The retention settings.
 ///
-/// Events go from the beginning of the log, only when they are older than `events`, and only when
-/// they were delivered to every sink. A sink that is down or parked keeps them; [`Swept::held_by`]
-/// names it. A machine that is gone is forgotten once the log speaks of it no more. The audit log
-/// is not forgotten.
+/// Events are deleted from the beginning of the log, only when they are older than `events`, and
+/// only when they were delivered to every sink. A sink that is down or parked keeps them;
+/// [`Swept::held_by`] names it. A machine that is gone is deleted once no event names it. The audit
+/// log is never deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// How long events are kept at least.
@@ -24,7 +24,7 @@ impl Default for Retention {
     }
 }
 
-/// What one sweep forgot.
+/// What one sweep deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
     /// So many events.
@@ -35,7 +35,7 @@ pub struct Swept {
     pub machines: u64,
     /// The sink that keeps events which are old enough.
     pub held_by: Option<String>,
-    /// Whether there may be more to forget.
+    /// Whether there may be more to delete.
     pub more: bool,
 }
 

@@ -1,4 +1,4 @@
-//! How a store is opened: where it is, and its figures.
+//! How a store is opened: where it is, and its settings.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,12 +24,12 @@ pub enum Moved {
     SameInstallation,
 }
 
-/// The figures of a store.
+/// The settings of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// What to do with a database that was seen elsewhere before.
     pub moved: Moved,
-    /// The figures of the queue.
+    /// The settings of the queue.
     pub pace: Pace,
     /// How long a request may outlive its worker's lease.
     pub request_bound: Duration,

@@ -19,14 +19,14 @@ pub enum Beginning {
     Now,
 }
 
-/// A sink and how it fares.
+/// A sink and the state of its deliveries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SinkState {
-    /// Who.
+    /// The sink.
     pub sink: Sink,
     /// Everything up to this place of the log was delivered.
     pub cursor: Cursor,
-    /// When the last delivery was written down.
+    /// When the last delivery was recorded.
     pub delivered_at: Option<Timestamp>,
     /// Until when it is leased.
     pub lease_until: Option<Timestamp>,
@@ -38,7 +38,7 @@ pub struct SinkState {
     pub failing_since: Option<Timestamp>,
     /// When it is tried again.
     pub retry_at: Option<Timestamp>,
-    /// What was met last.
+    /// The last error.
     pub trouble: Option<String>,
     /// Why nothing is delivered until it is resumed.
     pub parked: Option<Parked>,
@@ -66,28 +66,28 @@ pub enum RoundEnd {
     Again {
         /// How long to wait.
         pause: Duration,
-        /// What was met.
+        /// The error.
         trouble: String,
     },
     /// No more deliveries until it is resumed.
     Park {
         /// Why.
         why: Parked,
-        /// What was met.
+        /// The error.
         trouble: String,
     },
 }
 
 verbs! {
-    /// Enters a sink.
+    /// Creates a sink.
     fn create_sink(it: Sink, from: Beginning) -> Result<(), Error>;
-    /// Changes where a sink is and how it knows us; its place in the log stays.
+    /// Changes a sink's URL and authentication; its cursor stays.
     fn change_sink(it: Sink) -> Result<(), Error>;
     /// Removes a sink; nothing waits for it any more.
     fn delete_sink(name: Slug) -> Result<(), Error>;
     /// Stops deliveries until [`Store::resume_sink`].
     fn park_sink(name: Slug) -> Result<(), Error>;
-    /// Goes on with deliveries at once: from this place of the log, else where they stopped.
+    /// Resumes deliveries at once: from this cursor, else where they stopped.
     fn resume_sink(name: Slug, from: Option<Cursor>) -> Result<(), Error>;
     /// Reads every sink, in the order of their names.
     fn sinks() -> Result<Vec<SinkState>, Error>;

@@ -1,4 +1,4 @@
-//! The store on either database: opening, migrating, following; the verbs stand with their nouns.
+//! The store on either database: opening, migrating, following; other methods are with their nouns.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -120,11 +120,11 @@ impl Store {
 }
 
 verbs! {
-    /// Forgets one batch of what is old, and says whether there is more and who keeps it. There is
-    /// no timer here: a worker calls it, again after [`Swept::next`].
+    /// Deletes one batch of old rows, and returns whether there is more and which sink keeps it.
+    /// There is no timer here: a worker calls it, again after [`Swept::next`].
     fn sweep(retention: Retention) -> Result<Swept, Error>;
     /// The database's time.
     fn now() -> Result<Timestamp, Error>;
-    /// Lets go of the connections.
+    /// Closes the connections.
     fn close() -> ();
 }

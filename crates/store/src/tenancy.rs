@@ -1,4 +1,4 @@
-//! Tenancy at the border: projects, catalog, credentials, labels, operators, audit.
+//! The store's methods for tenancy: projects, catalog, credentials, labels, operators, audit.
 
 use usher_domain::audit;
 use usher_domain::catalog::{Blueprint, BlueprintVersion};
@@ -30,13 +30,13 @@ pub struct WithAudit<'s> {
 }
 
 impl Store {
-    /// Says who orders the next write.
+    /// Attaches an audit row to the next write.
     pub const fn with_audit(&self, entry: audit::Entry) -> WithAudit<'_> {
         WithAudit { store: self, entry }
     }
 }
 
-/// Declares verbs that both databases have, and that a person can order.
+/// Declares audited methods that both databases have.
 macro_rules! orders {
     ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $kind:ty),*) -> $answer:ty;)+) => {
         impl Store {$(
@@ -62,7 +62,7 @@ macro_rules! orders {
 }
 
 orders! {
-    /// Makes a project.
+    /// Creates a project.
     fn create_project(it: Project) -> Result<(), Error>;
     /// Removes a project without resources and tombstones.
     fn delete_project(id: ProjectId) -> Result<(), Error>;
@@ -70,27 +70,27 @@ orders! {
     fn place_project(it: Placement) -> Result<(), Error>;
     /// Writes how far a placement is, if it still is where it was read.
     fn move_placement(before: Placement, after: Placement) -> Result<(), Error>;
-    /// Asks a placement to end, unless it holds resources or tombstones.
+    /// Terminates a placement, unless it holds resources or tombstones.
     fn terminate_placement(project: ProjectId) -> Result<Result<Placement, Occupied>, Error>;
     /// Removes the placement of a project without resources and tombstones.
     fn displace_project(project: ProjectId) -> Result<(), Error>;
-    /// Makes a blueprint without versions.
+    /// Creates a blueprint without versions.
     fn create_blueprint(it: Blueprint) -> Result<(), Error>;
     /// Publishes a blueprint version; nothing ever changes it.
     fn publish(it: BlueprintVersion) -> Result<(), Error>;
-    /// Removes a blueprint version that no living resource was declared from.
+    /// Removes a blueprint version without resources that are not deleted.
     fn delete_blueprint_version(id: BlueprintVersionId) -> Result<(), Error>;
-    /// Enters a cloud.
+    /// Creates a cloud.
     fn create_cloud(it: Cloud) -> Result<(), Error>;
     /// Removes a cloud without credentials.
     fn delete_cloud(id: CloudId) -> Result<(), Error>;
-    /// Enters a credential.
+    /// Creates a credential.
     fn create_credential(it: Credential) -> Result<(), Error>;
     /// Withdraws a credential; the first time counts.
     fn revoke_credential(id: CredentialId, at: Timestamp) -> Result<(), Error>;
     /// Removes a credential that no project uses or may use.
     fn delete_credential(id: CredentialId) -> Result<(), Error>;
-    /// Enters an assignment.
+    /// Creates an assignment.
     fn assign(it: Assignment) -> Result<(), Error>;
     /// Writes a verdict about an assignment, if it still is where it was read.
     fn decide_assignment(before: Assignment, after: Assignment) -> Result<(), Error>;
@@ -98,9 +98,9 @@ orders! {
     fn unassign(project: ProjectId, credential: CredentialId) -> Result<(), Error>;
     /// Writes the labels of one layer: these and no others.
     fn write_labels(layer: Layer, it: Labels) -> Result<(), Error>;
-    /// Says what is known of a label key; the last word counts.
+    /// Defines a label key; the last definition counts.
     fn define_label(it: Definition) -> Result<(), Error>;
-    /// Enters an operator's token.
+    /// Creates an operator's token.
     fn create_operator_token(it: OperatorToken) -> Result<(), Error>;
     /// Withdraws an operator's token; the first time counts.
     fn revoke_operator_token(id: OperatorTokenId, at: Timestamp) -> Result<(), Error>;
@@ -114,7 +114,7 @@ orders! {
 verbs! {
     /// Writes one row of the audit log.
     fn note(it: audit::Entry) -> Result<(), Error>;
-    /// Forgets idempotency keys whose time has passed, up to so many.
+    /// Deletes expired idempotency keys, up to so many.
     fn forget_keys(count: u32) -> Result<u64, Error>;
     /// Finds a project by its id.
     fn project_of(id: ProjectId) -> Result<Option<Project>, Error>;
@@ -135,7 +135,7 @@ verbs! {
     /// Reads the versions of a blueprint, oldest first.
     fn blueprint_versions(blueprint: BlueprintId) -> Result<Vec<BlueprintVersion>, Error>;
     /// Finds what a declaration names: a version of a blueprint, the newest one unless one is
-    /// named, and a credential. What is not there is left out.
+    /// named, and a credential. What does not exist is omitted.
     fn named(
         blueprint: (String, Option<String>), credential: String
     ) -> Result<(Option<BlueprintVersionId>, Option<CredentialId>), Error>;

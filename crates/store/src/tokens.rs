@@ -1,4 +1,4 @@
-//! Enrolment tokens at the border.
+//! The store's methods for enrolment tokens.
 
 use usher_domain::object::id::{ProjectId, ResourceId, TokenId};
 use usher_domain::tokens::{Lifetime, Outcome, Request, ResourceView, ServerKey, Token};
@@ -8,12 +8,11 @@ use crate::error::Error;
 use crate::store::{Inner, Store, verbs};
 
 verbs! {
-    /// Issues the token of a generation, unless the resource is leaving; asking again changes
-    /// nothing.
+    /// Issues the token of a generation, unless the resource is in teardown; idempotent.
     fn issue(
         key: ServerKey, resource: ResourceId, generation: Generation, lifetime: Lifetime
     ) -> Result<(), Error>;
-    /// Redeems a token and registers the peer it becomes, or says why not.
+    /// Redeems a token and registers its peer, or returns the refusal.
     fn redeem(request: Request) -> Result<Outcome, Error>;
     /// Reads a token.
     fn token(id: TokenId) -> Result<Option<Token>, Error>;

@@ -1,4 +1,4 @@
-//! Worlds at the border: pins and the mass-deletion guard.
+//! The store's methods for worlds: pins and the mass-deletion guard.
 
 use usher_domain::object::authority::Pin;
 use usher_kernel::Timestamp;
@@ -6,7 +6,7 @@ use usher_kernel::Timestamp;
 use crate::error::Error;
 use crate::store::{Inner, Store, verbs};
 
-/// What is remembered of a world.
+/// The stored state of a world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorldState {
     /// What it is, and the highest revision it showed.
@@ -18,11 +18,10 @@ pub struct WorldState {
 }
 
 verbs! {
-    /// Reads what is remembered of a world.
+    /// Reads the stored state of a world.
     fn world(name: &str) -> Result<Option<WorldState>, Error>;
-    /// Pins a world, or raises the revision of the very one that is pinned; what is remembered
-    /// then.
+    /// Pins a world, or raises the revision of the pinned one; its stored state afterwards.
     fn pin_world(name: String, answered: Pin) -> Result<WorldState, Error>;
-    /// Counts the resources of a world that should stand there.
+    /// Counts the resources that should exist in a world.
     fn count_present(world: &str) -> Result<u32, Error>;
 }

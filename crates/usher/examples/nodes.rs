@@ -30,15 +30,15 @@ async fn main() -> std::process::ExitCode {
         fake_agents::FakeAgents::gather
     };
     let agents = gather(&data);
-    let mut told = String::new();
+    let mut printed = String::new();
     loop {
         let fake_agents::Counts { booted, enrolled, refused, left } = &*agents.counts;
         let [booted, enrolled, refused, left] =
             [booted, enrolled, refused, left].map(|it| it.load(Ordering::Relaxed));
         let text = format!("{booted} booted, {enrolled} enrolled, {refused} refused, {left} left");
-        if text != told {
+        if text != printed {
             println!("{text}");
-            told = text;
+            printed = text;
         }
         tokio::select! {
             _ = tokio::signal::ctrl_c() => return std::process::ExitCode::SUCCESS,

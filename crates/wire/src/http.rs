@@ -208,9 +208,9 @@ mod tests {
 
     #[test]
     fn unknown_fields_are_ignored() {
-        let told = r#"{"snapshot":1,"weather":"fine"}"#;
+        let text = r#"{"snapshot":1,"weather":"fine"}"#;
         let expected = HeartbeatResponse { snapshot: 1, drain: None };
-        assert_eq!(from_str::<HeartbeatResponse>(told).unwrap(), expected);
+        assert_eq!(from_str::<HeartbeatResponse>(text).unwrap(), expected);
         let problem: Problem = from_str(r#"{"code":"token_revoked"}"#).unwrap();
         assert_eq!(problem.code, "token_revoked");
     }

@@ -141,10 +141,10 @@ impl State {
                 json(200, &())
             }
             Some("events") => {
-                let (mut tell, told) = Channel::new(64);
-                let _ = tell.try_send(Frame::data(Bytes::from_static(b": welcome\n\n")));
-                self.streams.push(tell);
-                Response::new(told.boxed_unsync())
+                let (mut sender, stream) = Channel::new(64);
+                let _ = sender.try_send(Frame::data(Bytes::from_static(b": welcome\n\n")));
+                self.streams.push(sender);
+                Response::new(stream.boxed_unsync())
             }
             Some(_) | None => refusal(404, "not_found"),
         }

@@ -1,4 +1,4 @@
-//! Every route there is. One file per thing; each says who may and what it takes.
+//! Every route. One file per noun; each declares its rights and parameters.
 
 mod agents;
 mod catalog;
@@ -59,6 +59,6 @@ struct PagedProject {
     limit: Option<u32>,
 }
 
-/// What such a listing asks for.
+/// The query of such a listing.
 const PAGED_PROJECT: &[QueryParam] =
     &[param("project", Kind::Text, "Only of this project, by slug or id"), AFTER, LIMIT];

@@ -15,7 +15,7 @@ use crate::render;
 use crate::route::{AFTER, Kind, LIMIT, QueryParam, Right, Route, param};
 use crate::views::{NodeQuery, NodeView, TokenView};
 
-/// What the listing of nodes asks for.
+/// The query of a node listing.
 const QUERY: &[QueryParam] = &[
     param("project", Kind::Text, "Only of this project, by slug or id"),
     param("all", Kind::Flag, "Also deregistered ones"),

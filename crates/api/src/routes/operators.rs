@@ -1,4 +1,4 @@
-//! Operators' tokens, and what was ordered with them.
+//! Operator tokens and the audit log.
 
 use axum::body::Body;
 use axum::http::{Method, Response};

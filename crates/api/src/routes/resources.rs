@@ -1,4 +1,4 @@
-//! Resources: declared, looked at, explained, shown out.
+//! Resources: declare, read, explain, deprovision.
 
 use axum::body::Body;
 use axum::http::{Method, Response};

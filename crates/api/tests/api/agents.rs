@@ -1,4 +1,4 @@
-//! The agents' surface.
+//! The API of agents.
 
 use axum::body::Body;
 use axum::http::{Request, header};
@@ -101,7 +101,7 @@ async fn a_node_calls_with_its_own_secret() {
     assert_eq!(left.status, 204);
 }
 
-/// Red by: another code, which an agent would wait out.
+/// Red by: another code, after which an agent would retry.
 // Requirement: HC-14
 #[tokio::test]
 async fn an_unknown_node_is_refused_as_revoked() {

@@ -1,4 +1,4 @@
-//! What goes in: declarations, keys, bodies that are none.
+//! Request bodies: declarations, idempotency keys, invalid bodies.
 
 use axum::body::Body;
 use axum::http::{Request, header};
@@ -148,7 +148,7 @@ async fn an_invalid_body_is_refused_with_the_cause() {
     assert_eq!(api.fake.state().projects.len(), 2, "nothing was kept");
 }
 
-/// Red by: a field that an old client sends in vain.
+/// Red by: a field that is ignored although a client sends it.
 // Requirement: HC-8
 #[tokio::test]
 async fn every_body_refuses_unknown_fields() {

@@ -1,4 +1,4 @@
-//! The committed document is the one the routes make.
+//! The committed document is the one generated from the routes.
 
 use std::path::Path;
 
@@ -34,7 +34,7 @@ async fn the_document_is_public_and_names_every_route() {
     }
 }
 
-/// Red by: a schema that refers to one that is not there.
+/// Red by: a schema that refers to one that does not exist.
 // Requirement: HC-15
 #[test]
 fn every_reference_in_the_document_leads_somewhere() {

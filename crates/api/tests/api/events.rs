@@ -1,4 +1,4 @@
-//! The log over HTTP: pages, and a stream that goes on where it was cut.
+//! The log over HTTP: pages, and a stream that resumes where it was cut.
 
 use axum::body::Body;
 use axum::http::{Request, header};

@@ -68,8 +68,8 @@ async fn a_demand_replaces_the_last_one_and_invalid_needs_are_refused() {
     let put = async |needs: serde_json::Value| {
         api.ask("admin", "PUT", path, Some(json!({"needs": needs}))).await
     };
-    let heard = put(json!([need, {"aggregate": {"cpu": "1"}}])).await;
-    assert_eq!((heard.status, &heard.json()["judged"]), (200, &json!("Accepted")));
+    let accepted = put(json!([need, {"aggregate": {"cpu": "1"}}])).await;
+    assert_eq!((accepted.status, &accepted.json()["judged"]), (200, &json!("Accepted")));
     let bad = |field: &str, value: serde_json::Value| {
         let mut bad = need.clone();
         bad[field] = value;
@@ -107,22 +107,22 @@ async fn shards_are_paused_by_admins_and_seen_by_viewers() {
         let shards = api.ask("watcher", "GET", "/v1/fleet/shards", None).await.json();
         shards["items"][0]["switch"].as_str().unwrap().to_owned()
     };
-    let order = async |who: &str, method: &str, verb: &str, body| {
+    let send = async |who: &str, method: &str, verb: &str, body| {
         api.ask(who, method, &format!("/v1/fleet/shards/s/{verb}"), body).await.status
     };
     assert_eq!(switch().await, "Run");
-    assert_eq!(order("operator", "POST", "pause", None).await, 403);
-    assert_eq!(order("admin", "POST", "pause", None).await, 200);
-    assert_eq!(order("admin", "PUT", "dry-run", Some(json!({"on": true}))).await, 200);
+    assert_eq!(send("operator", "POST", "pause", None).await, 403);
+    assert_eq!(send("admin", "POST", "pause", None).await, 200);
+    assert_eq!(send("admin", "PUT", "dry-run", Some(json!({"on": true}))).await, 200);
     assert_eq!(switch().await, "Paused");
-    assert_eq!(order("admin", "POST", "resume", None).await, 200);
+    assert_eq!(send("admin", "POST", "resume", None).await, 200);
     assert_eq!(switch().await, "DryRun");
-    assert_eq!(order("admin", "PUT", "dry-run", Some(json!({"on": false}))).await, 200);
+    assert_eq!(send("admin", "PUT", "dry-run", Some(json!({"on": false}))).await, 200);
     assert_eq!(switch().await, "Run");
 }
 
 #[tokio::test]
-async fn a_plan_says_what_it_would_do_and_what_holds_it_back() {
+async fn a_plan_shows_its_aims_and_what_holds_it_back() {
     let api = TestApi::new();
     let plan = api.get("/v1/fleet/shards/s/plan").await.json();
     assert_eq!((&plan["aims_total"], &plan["aims"][0]["cause"]), (&json!(900), &json!("Preempt")));

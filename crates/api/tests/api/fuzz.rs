@@ -1,4 +1,4 @@
-//! Requests made from the committed document, sound and unsound: never a 500, never a panic.
+//! Requests made from the committed document, valid and invalid: never a 500, never a panic.
 
 use axum::body::Body;
 use http_body_util::BodyExt as _;

@@ -64,10 +64,10 @@ async fn a_name_is_found_in_every_project_that_has_it() {
     assert_eq!(found["items"][0]["project"], "other");
 }
 
-/// Red by: a listing of nodes that hides who is there, or shows who left.
+/// Red by: a listing that omits registered nodes, or shows nodes that left.
 // Requirement: HC-26
 #[tokio::test]
-async fn nodes_that_left_are_listed_when_all_are_asked_for() {
+async fn nodes_that_left_are_listed_when_all_are_requested() {
     let api = TestApi::new();
     let stages = async |path: &str| {
         let listed = api.get(path).await.json();

@@ -1,4 +1,4 @@
-//! Requests made from the committed document. The tests of the whole server ask the same ones.
+//! Requests made from the committed document. The tests of the whole server send the same ones.
 
 use axum::http::{Request, header};
 use proptest::prelude::*;
@@ -13,13 +13,13 @@ fn document() -> Value {
 /// What a request is made from beside the document.
 #[derive(Clone)]
 pub(crate) struct Words {
-    /// Texts that mean something to the server that is asked.
+    /// Texts that mean something to the server under test.
     pub(crate) known: Vec<String>,
-    /// Who asks, and how often.
+    /// The callers, and how often each calls.
     pub(crate) bearers: Vec<(u32, String)>,
 }
 
-/// Texts that are good somewhere, and texts that are good nowhere.
+/// Texts that are valid in some field, and texts that are valid in none.
 fn text(words: &Words) -> BoxedStrategy<String> {
     let good = ["demo", "local", "local-node", "web-1", "1.0.0", "admin", "viewer", "operator"];
     let odd = [
@@ -115,7 +115,7 @@ fn object(words: &Words, document: &Value, schema: &Value, depth: u32) -> BoxedS
         .boxed()
 }
 
-/// A request for some operation of the document, sound or unsound.
+/// A request for some operation of the document, valid or invalid.
 pub(crate) fn requests(words: &Words) -> impl Strategy<Value = Request<Vec<u8>>> {
     let document = document();
     let routes = usher_api::routes();
@@ -171,7 +171,7 @@ fn requests_of(
                 .uri(uri)
                 .header(header::AUTHORIZATION, format!("Bearer {bearer}"))
                 .header(header::CONTENT_TYPE, "application/json");
-            // A stream lasts, so it is asked for without its beginning only by pages.
+            // A stream does not end, so it is only requested as pages.
             if streams && !path.ends_with("/events") {
                 it = it.header(header::ACCEPT, "text/event-stream");
             }

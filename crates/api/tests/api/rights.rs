@@ -1,4 +1,4 @@
-//! Who may go where: every route with every caller.
+//! Rights: every route with every caller.
 
 use axum::body::Body;
 use axum::http::{Request, header};
@@ -30,7 +30,7 @@ pub(crate) fn filled(path: &str) -> String {
         .replace("{cluster}", "a")
 }
 
-/// What the right makes of a caller, written by hand from what the roles mean.
+/// The expected answer of a right to a caller, written by hand from the roles.
 fn expected(right: Right, who: &str) -> Option<(u16, String)> {
     let (needed, everywhere) = match right {
         Right::Public => return None,
@@ -48,7 +48,7 @@ fn expected(right: Right, who: &str) -> Option<(u16, String)> {
     (low || narrow).then(|| refused(403, "forbidden"))
 }
 
-/// Red by: a route with a right that is lower than its place in the table says.
+/// Red by: a route with a right that is lower than the table requires.
 // Requirement: D-15, HC-1
 #[tokio::test]
 async fn every_route_admits_exactly_the_tokens_of_its_right() {
@@ -112,7 +112,7 @@ async fn a_missing_wrong_or_repeated_bearer_token_is_refused() {
     assert_eq!(api.send(ask(&["bearer admin-canary"])).await.status, 200);
 }
 
-/// Red by: an answer that tells a stranger that something exists.
+/// Red by: an answer that reveals to a caller without rights that something exists.
 // Requirement: HC-3
 #[tokio::test]
 async fn objects_of_other_projects_are_not_found() {
@@ -162,7 +162,7 @@ async fn lists_hold_the_projects_of_the_token() {
     assert_eq!(names("stranger", "/v1/placements", "world").await, ["local"]);
 }
 
-/// Red by: the secret of a node as a pass for operators, or the other way round.
+/// Red by: a node secret that is accepted as an operator token, or the reverse.
 // Requirement: D-15
 #[tokio::test]
 async fn operators_and_nodes_cannot_use_each_others_routes() {

@@ -16,8 +16,8 @@ use crate::test_api::{TestApi, request};
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 
-/// The log of this process. One subscriber for all tests: who has none at its first line is never
-/// asked again, so one per test would miss lines.
+/// The log of this process. One subscriber for all tests: a call site without a subscriber at its
+/// first line stays disabled, so one per test would miss lines.
 pub(crate) fn log() -> &'static Log {
     static LOG: OnceLock<Log> = OnceLock::new();
     LOG.get_or_init(|| {

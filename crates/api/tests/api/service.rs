@@ -1,4 +1,4 @@
-//! Life, readiness, measurements.
+//! Liveness, readiness, metrics.
 
 use usher_api::views::Check;
 

@@ -20,7 +20,7 @@ pub(crate) struct TestApi {
     pub(crate) router: Router,
 }
 
-/// What came back.
+/// The response.
 #[derive(Debug)]
 pub(crate) struct Answered {
     pub(crate) status: u16,

@@ -68,23 +68,23 @@ async fn follow(session: &Session, mut wanted: Vec<String>) -> Result<(), CliErr
     wanted.push("from=beginning".to_owned());
     let path = format!("/v1/events?{}", wanted.join("&"));
     let mut last: Option<String> = None;
-    let mut heard = false;
+    let mut connected = false;
     loop {
         match session.client.listen(&path, last.as_deref()).await {
             Ok(mut body) => {
-                heard = true;
+                connected = true;
                 let mut lines = Lines::default();
                 while let Some(Ok(frame)) = body.frame().await {
                     let Some(bytes) = frame.data_ref() else { continue };
-                    let Ok(told) = lines.feed(bytes) else { break };
-                    for event in told {
+                    let Ok(batch) = lines.feed(bytes) else { break };
+                    for event in batch {
                         print(session, &event.data)?;
                         last = event.id.or(last);
                     }
                 }
             }
             // Only a stream that was open before is retried: a wrong URL fails at once.
-            Err(why) if heard && why.is_passing() => {}
+            Err(why) if connected && why.is_passing() => {}
             Err(why) => return Err(why.into()),
         }
         sleep(PAUSE).await;

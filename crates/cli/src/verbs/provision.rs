@@ -22,15 +22,15 @@ const ATTEMPTS: u32 = 3;
 pub struct Flags {
     /// Name of the resource
     name: String,
-    /// Declare it in this project, else in `USHER_PROJECT`
+    /// Declare it in this project, else in `USHER_PROJECT`, else in the only one
     #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
-    /// Blueprint; the newest version if none is given
+    /// Blueprint, else the only one; the newest version if none is given
     #[arg(long, value_name = "NAME[@VERSION]")]
-    blueprint: String,
-    /// Credential of the cloud
+    blueprint: Option<String>,
+    /// Credential of the cloud, else the only one
     #[arg(long, value_name = "NAME")]
-    credential: String,
+    credential: Option<String>,
     /// Set a parameter of the blueprint
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     set: Vec<(String, String)>,
@@ -53,11 +53,12 @@ pub(super) fn pair(text: &str) -> Result<(String, String), String> {
 
 async fn provision(session: Session, flags: Flags) -> Result<(), CliError> {
     let project = flags.project.or_else(|| variable("USHER_PROJECT"));
-    let project =
-        project.ok_or_else(|| CliError::usage("no project: give --project or USHER_PROJECT"))?;
-    let (blueprint, version) = match flags.blueprint.split_once('@') {
+    let project = or_only(&session, project, "project").await?;
+    let blueprint = or_only(&session, flags.blueprint, "blueprint").await?;
+    let credential = or_only(&session, flags.credential, "credential").await?;
+    let (blueprint, version) = match blueprint.split_once('@') {
         Some((name, version)) => (name, Some(version)),
-        None => (flags.blueprint.as_str(), None),
+        None => (blueprint.as_str(), None),
     };
     let kinds = if flags.set.is_empty() {
         BTreeMap::new()
@@ -68,7 +69,7 @@ async fn provision(session: Session, flags: Flags) -> Result<(), CliError> {
         flags.set.iter().map(|(key, text)| (key.clone(), typed(&kinds, key, text))).collect();
     let body = json!({
         "name": flags.name, "project": project, "blueprint": blueprint, "version": version,
-        "credential": flags.credential, "parameters": parameters,
+        "credential": credential, "parameters": parameters,
     });
     let value = declare(&session, &body).await?;
     let resource: Resource = serde_json::from_value(value.clone())

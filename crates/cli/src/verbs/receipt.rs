@@ -57,5 +57,5 @@ fn rows(rows: &[ReceiptRow]) -> String {
         ]
     };
     let rows: Vec<_> = rows.iter().map(row).collect();
-    table(&["KIND", "NAME", "STANDING", "EVIDENCE", "BY", "AT", "UID"], &rows)
+    table(&["KIND", "NAME", "STATE", "EVIDENCE", "BY", "AT", "UID"], &rows)
 }

@@ -5,7 +5,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "a measurement that fails has nothing to say, and one that does not says it"
+    reason = "a measurement that fails has no result, and one that succeeds prints it"
 )]
 
 use std::collections::BTreeMap;

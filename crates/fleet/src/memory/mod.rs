@@ -35,7 +35,7 @@ pub struct Message {
     pub answer: ProviderAnswer,
 }
 
-/// What a message says.
+/// The content of a message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ProviderAnswer {
     Record(Box<Raw>),
@@ -392,7 +392,7 @@ impl Memory {
 
 /// Lists and plans.
 impl Memory {
-    /// What the lists say about the absence of a machine.
+    /// Whether the lists show that a machine is absent.
     pub fn listing(&self, slot: Slot) -> Listing {
         let names = self.entry(slot).is_some_and(|it| it.listed_in == self.list);
         match (self.is_list_believed, names) {

@@ -172,8 +172,8 @@ async fn a_machine_missing_in_a_full_list_is_gone_only_after_a_read_by_id() {
     harness.fake.remove("m3");
     harness.until_rows("gone", |rows| rows.len() == 11).await;
     harness.stop().await;
-    let told = harness.events().await;
-    let gone: Vec<_> = told.iter().filter(|it| it.data["to"] == "Gone").collect();
+    let events = harness.events().await;
+    let gone: Vec<_> = events.iter().filter(|it| it.data["to"] == "Gone").collect();
     assert_eq!(gone.len(), 1);
     assert_eq!(gone[0].data["machine"], "m3");
 }
@@ -222,8 +222,8 @@ async fn a_response_after_the_observed_end_reverts_nothing() {
     harness.fake.release();
     harness.until_ended("six nodes", Phase::Configured).await;
     harness.stop().await;
-    let told = harness.events().await;
-    let to = |phase: &str| told.iter().filter(|it| it.data["to"] == phase).count();
+    let events = harness.events().await;
+    let to = |phase: &str| events.iter().filter(|it| it.data["to"] == phase).count();
     assert_eq!((to("Creating"), to("Idle"), to("Configured")), (6, 6, 6));
     harness.fake.nothing_was_done_twice();
 }

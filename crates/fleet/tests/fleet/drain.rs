@@ -1,4 +1,4 @@
-//! Regressions with an asynchronous provider: drained capacity that never came back.
+//! Regressions with an asynchronous provider: drained capacity that was never usable again.
 
 use std::collections::BTreeMap;
 
@@ -112,8 +112,8 @@ async fn every_phase_change_has_one_event_however_it_completed() {
     harness.until(Phase::Idle, 12).await;
     harness.stop().await;
     let mut paths: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for told in harness.events().await {
-        let text = |key: &str| told.data[key].as_str().unwrap().to_owned();
+    for event in harness.events().await {
+        let text = |key: &str| event.data[key].as_str().unwrap().to_owned();
         paths.entry(text("machine")).or_default().push(text("to"));
     }
     assert_eq!(paths.len(), 12);

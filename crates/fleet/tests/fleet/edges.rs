@@ -78,12 +78,12 @@ async fn play(edge: Edge, mishap: Mishap, is_staged: bool) {
     if mishap == Mishap::StaleList {
         let before = harness.fake.traffic().0;
         harness.fake.release();
-        harness.eventually("lists go on", || harness.fake.traffic().0 > before + 1).await;
+        harness.eventually("lists continue", || harness.fake.traffic().0 > before + 1).await;
         harness.until_ended(&case, edge.ends()).await;
     }
     harness.stop().await;
-    let told = harness.events().await;
-    let path: Vec<&str> = told.iter().map(|it| it.data["to"].as_str().unwrap()).collect();
+    let events = harness.events().await;
+    let path: Vec<&str> = events.iter().map(|it| it.data["to"].as_str().unwrap()).collect();
     assert_eq!(path, edge.path(), "{case}");
     let begun = harness.fake.deeds().into_iter().filter(|it| it.verb == edge.verb()).count();
     assert_eq!(begun, 1, "{case}");
@@ -120,9 +120,9 @@ impl Edge {
             Self::Delete => {
                 let holder = ResourceId::from_uuid(Uuid::from_u128(7));
                 let wanted = Wanted::of(Target::Release);
-                let order = MachineCommand::Hold { holder, wanted };
+                let command = MachineCommand::Hold { holder, wanted };
                 let id = harness.row("m0").await.id;
-                harness.store.command_machine(id, order, None).await.unwrap();
+                harness.store.command_machine(id, command, None).await.unwrap();
             }
         }
     }

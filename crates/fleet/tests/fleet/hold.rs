@@ -37,8 +37,8 @@ async fn a_machine_behind_a_resource_is_neither_preempted_nor_reclaimed() {
     let binding = Binding { cluster: "broker".parse().unwrap(), assignment: Assignment::default() };
     let wanted = Wanted::of(Target::Bind(binding));
     let id = harness.row("m0").await.id;
-    let order = MachineCommand::Hold { holder, wanted };
-    harness.store.command_machine(id, order, None).await.unwrap();
+    let command = MachineCommand::Hold { holder, wanted };
+    harness.store.command_machine(id, command, None).await.unwrap();
     harness.until(Phase::Configured, 1).await;
     harness.need("broker", 0, 0).await;
     harness.need("greedy", 2, 1_000_000).await;
@@ -91,10 +91,10 @@ async fn without_its_store_a_shard_sends_no_command() {
     harness.need("a", 0, 100).await;
     harness.store.close().await;
     let (asked, deeds) = (harness.fake.traffic().0, harness.fake.deeds().len());
-    harness.eventually("lists go on", || harness.fake.traffic().0 > asked + 3).await;
+    harness.eventually("lists continue", || harness.fake.traffic().0 > asked + 3).await;
     // A drain that was recorded before the store failed may still be sent.
     let later = harness.fake.deeds().len();
-    harness.eventually("lists go on", || harness.fake.traffic().0 > asked + 30).await;
+    harness.eventually("lists continue", || harness.fake.traffic().0 > asked + 30).await;
     assert_eq!(harness.fake.deeds().len(), later, "{deeds} before");
     assert!(harness.fake.count(MachineState::Speculative) == 0);
     harness.crash().await;

@@ -171,9 +171,9 @@ impl ShardHarness {
     pub(crate) fn shown(&self) -> String {
         let mut registry = prometheus_client::registry::Registry::default();
         self.tally.register(&mut registry);
-        let mut told = String::new();
-        prometheus_client::encoding::text::encode(&mut told, &registry).unwrap();
-        told
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        text
     }
 
     /// Whether the last full list is not believed.

@@ -37,7 +37,7 @@ pub enum Process {
     Running,
     /// Running, and it has reported that it left.
     Leaving,
-    /// Not running: it left in order and is not restarted.
+    /// Not running: it left cleanly and is not restarted.
     Left,
 }
 

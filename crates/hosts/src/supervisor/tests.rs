@@ -87,7 +87,7 @@ fn a_stopped_process_ends_before_its_record_is_removed() {
     assert_eq!(asked, Outcome::Waiting(at(2).after(GRACE)));
     until("it is gone", || supervisor.tend("a", Wanted::Stop, at(2)).unwrap() == Outcome::Gone);
     assert_eq!(units.names().unwrap(), Vec::<String>::new());
-    assert_eq!(fs::read_dir(units.root()).unwrap().count(), 0, "nothing is left over");
+    assert_eq!(fs::read_dir(units.root()).unwrap().count(), 0, "nothing remains");
 }
 
 // Requirement: LW-13

@@ -4,7 +4,7 @@
 //!   <root>/<name>/              locked by its supervisor
 //!                 unit.json     what to run, and for which owner
 //!                 process.lock  locked by the running process; created on first use
-//!                 left          written by a process that left in order
+//!                 left          written by a process that left cleanly
 //!                 started       it was started at least once
 //!                 failed        why it cannot be started at all
 //!                 log           its output
@@ -25,7 +25,7 @@ use usher_failpoint::Failpoint;
 
 /// The lock that the running process holds.
 pub const PROCESS_LOCK: &str = "process.lock";
-/// The file that a process writes when it left in order.
+/// The file that a process writes when it left cleanly.
 pub const LEFT: &str = usher_agent::LEFT_FILE;
 
 const UNIT: &str = "unit.json";
@@ -161,7 +161,7 @@ impl Units {
         lock::holder(&self.folder(name).join(PROCESS_LOCK))
     }
 
-    /// Whether the process left in order.
+    /// Whether the process left cleanly.
     pub fn has_left(&self, name: &str) -> io::Result<bool> {
         self.folder(name).join(LEFT).try_exists()
     }

@@ -3,7 +3,7 @@
 //! ```text
 //!   submit ──▶ queue ──▶ [ write, sync ] ──▶ durable     one thread, one group at a time
 //!                              │
-//!               the log grew: the state is written to a second file while groups go on,
+//!               the log grew: the state is written to a second file while groups continue,
 //!               then the groups since, then that file is renamed over the first
 //! ```
 //!

@@ -216,13 +216,13 @@ fn a_lost_host_fails_its_machine_once() {
     let mut state = state_with(1);
     drive(&mut state, "m0", Kind::Create);
     drive(&mut state, "m0", Kind::Configure);
-    let [standing] = state.hosted_machines().try_into().unwrap();
-    let host = HostRef { r#ref: "other".to_owned(), ..standing.host.clone() };
-    let other = HostedMachine { host, ..standing.clone() };
+    let [hosted] = state.hosted_machines().try_into().unwrap();
+    let host = HostRef { r#ref: "other".to_owned(), ..hosted.host.clone() };
+    let other = HostedMachine { host, ..hosted.clone() };
     assert_eq!(state.mark_lost(&other, "gone".to_owned()), None, "it has another host");
     let head = state.head;
-    assert!(state.mark_lost(&standing, "gone".to_owned()).is_some());
-    assert_eq!(state.mark_lost(&standing, "gone".to_owned()), None);
+    assert!(state.mark_lost(&hosted, "gone".to_owned()).is_some());
+    assert_eq!(state.mark_lost(&hosted, "gone".to_owned()), None);
     assert_eq!(state.head, head + 1);
     let lost = state.get("m0").unwrap();
     let seen = (lost.state(), lost.last_error.as_str(), lost.cluster.as_str());

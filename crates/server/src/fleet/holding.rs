@@ -107,8 +107,8 @@ impl Holding {
         holder: ResourceId,
     ) -> Result<bool, Error> {
         let wanted = Wanted { target: target.clone(), grace: self.grace };
-        let order = MachineCommand::Hold { holder, wanted };
-        match self.store.command_machine(machine.id, order, None).await {
+        let command = MachineCommand::Hold { holder, wanted };
+        match self.store.command_machine(machine.id, command, None).await {
             // The resource was abandoned meanwhile.
             Ok(_) | Err(Error::NotFound { .. }) => Ok(true),
             // Another process took it, perhaps for this resource.
@@ -127,9 +127,9 @@ impl Holding {
         for _ in 0..MOVES_MAX {
             let held = self.held(holder).await?.filter(|it| goes(&it.record.state));
             let Some(held) = held else { return Ok(true) };
-            let (order, over) = self.next_teardown_step(&held, holder);
-            let Some(order) = order else { return Ok(over) };
-            match self.store.command_machine(held.id, order, None).await {
+            let (command, over) = self.next_teardown_step(&held, holder);
+            let Some(command) = command else { return Ok(over) };
+            match self.store.command_machine(held.id, command, None).await {
                 Ok(_) => return Ok(over),
                 Err(Error::Conflict) => {}
                 Err(error) => return Err(error),
@@ -190,8 +190,8 @@ impl Machines for Holding {
             return Ok(Some(Footing::Failed { message }));
         }
         let bound = machine.state().binding().is_some_and(|it| it.cluster == cluster);
-        let stands = bound && machine.phase() == Phase::Configured;
-        Ok(stands.then_some(Footing::Stands))
+        let configured = bound && machine.phase() == Phase::Configured;
+        Ok(configured.then_some(Footing::Stands))
     }
 
     async fn give_back(&self, part: &str, holder: ResourceId) -> Result<bool, Trouble> {

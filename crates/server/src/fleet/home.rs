@@ -116,7 +116,7 @@ impl Ground {
     }
 
     /// Serves, or waits for the lock, until the server stops; the nodes keep running. Returns an
-    /// error after a failed write: only a new start can tell what the disk holds.
+    /// error after a failed write: only a restart shows what is on the disk.
     pub async fn keep(
         self,
         first: Option<Home>,
@@ -137,9 +137,9 @@ impl Ground {
 
     async fn serve(&self, home: Home, mut stop: watch::Receiver<bool>) -> Result<(), ServerError> {
         let Home { kit, listener } = home;
-        let told = async move { stopped(&mut stop).await };
+        let stopping = async move { stopped(&mut stop).await };
         let served = tokio::select! {
-            served = serve(incoming_here(listener), Service::new(kit.clone()), told) => served,
+            served = serve(incoming_here(listener), Service::new(kit.clone()), stopping) => served,
             () = kit.write_failed() => {
                 return Err(ServerError::unavailable(
                     "failed to write the state of the local provider: repair the disk below \

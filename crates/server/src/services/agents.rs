@@ -67,13 +67,13 @@ impl Agents for Services {
     }
 
     async fn heartbeat(&self, node: PeerId, beat: Beat) -> Answer<BeatAnswer> {
-        let mut orders = self.mesh().orders_of(node);
-        if orders.is_none() {
+        let mut instructions = self.mesh().orders_of(node);
+        if instructions.is_none() {
             self.met(node).await?;
-            orders = self.mesh().orders_of(node);
+            instructions = self.mesh().orders_of(node);
         }
         self.heard(node, beat.acknowledged, &beat.agent_version).await?;
-        let Instructions { snapshot, leave_by, out: _ } = orders.unwrap_or_default();
+        let Instructions { snapshot, leave_by, out: _ } = instructions.unwrap_or_default();
         Ok(BeatAnswer { snapshot, drain: leave_by.map(left) })
     }
 
@@ -119,11 +119,11 @@ impl Services {
         Ok(())
     }
 
-    /// Takes a heartbeat of a node that was met; records its recovery and wakes waiting drains.
+    /// Records a heartbeat of a loaded node; records its recovery and wakes waiting drains.
     async fn heard(&self, node: PeerId, acknowledged: u64, agent_version: &str) -> Answer<()> {
-        let heard = self.mesh().hear(node, acknowledged, agent_version);
-        wake(&self.store, heard.woken).await.map_err(failure)?;
-        if heard.was_lost {
+        let outcome = self.mesh().hear(node, acknowledged, agent_version);
+        wake(&self.store, outcome.woken).await.map_err(failure)?;
+        if outcome.was_lost {
             self.store.hear_peer(node, true).await.map_err(failure)?;
             tracing::info!(%node, "node recovered");
         }
@@ -146,18 +146,18 @@ struct Stream {
 impl AgentFeed for Stream {
     async fn next(&mut self) -> Option<AgentMessage> {
         loop {
-            let orders = *self.orders.borrow_and_update();
-            if orders.out {
+            let instructions = *self.orders.borrow_and_update();
+            if instructions.out {
                 return None;
             }
-            if let (Some(until), None) = (orders.leave_by, self.told.leave_by) {
-                self.told.leave_by = orders.leave_by;
+            if let (Some(until), None) = (instructions.leave_by, self.told.leave_by) {
+                self.told.leave_by = instructions.leave_by;
                 let grace_ms = u64::try_from(left(until).as_millis()).unwrap_or(u64::MAX);
                 return Some(into_message(AgentEvent::Drain(Drain { grace_ms })));
             }
-            if orders.snapshot > self.told.snapshot {
-                self.told.snapshot = orders.snapshot;
-                return Some(into_message(AgentEvent::Mesh { snapshot: orders.snapshot }));
+            if instructions.snapshot > self.told.snapshot {
+                self.told.snapshot = instructions.snapshot;
+                return Some(into_message(AgentEvent::Mesh { snapshot: instructions.snapshot }));
             }
             tokio::select! {
                 _ = self.stop.wait_for(|it| *it) => return None,

@@ -59,8 +59,8 @@ impl Catalog for Services {
         }
         let published = published(&bundle, blueprint.id);
         let subject = (None, format!("{name}@{version}"));
-        let order = self.with_audit(caller, Action::BlueprintPublish, subject);
-        order.publish(published.clone()).await.map_err(failure)?;
+        let audited = self.with_audit(caller, Action::BlueprintPublish, subject);
+        audited.publish(published.clone()).await.map_err(failure)?;
         Ok(imported(published, false))
     }
 
@@ -96,8 +96,8 @@ impl Catalog for Services {
         let what = format!("{blueprint}@{version}");
         let refusal = || Refusal::BlueprintNotFound { what: what.clone() };
         let found = all.into_iter().find(|it| it.version == version).ok_or_else(refusal)?;
-        let order = self.with_audit(caller, Action::BlueprintDelete, (None, what.clone()));
-        order.delete_blueprint_version(found.id).await.map_err(missing(refusal()))
+        let audited = self.with_audit(caller, Action::BlueprintDelete, (None, what.clone()));
+        audited.delete_blueprint_version(found.id).await.map_err(missing(refusal()))
     }
 }
 
@@ -115,15 +115,15 @@ impl Clouds for Services {
     async fn create(&self, caller: &Caller, new: NewCloud) -> Answer<Cloud> {
         let NewCloud { name, provider, endpoint } = new;
         let cloud = Cloud { id: CloudId::from_uuid(Uuid::now_v7()), name, provider, endpoint };
-        let order = self.with_audit(caller, Action::CloudCreate, (None, cloud.name.to_string()));
-        order.create_cloud(cloud.clone()).await.map_err(failure)?;
+        let audited = self.with_audit(caller, Action::CloudCreate, (None, cloud.name.to_string()));
+        audited.create_cloud(cloud.clone()).await.map_err(failure)?;
         Ok(cloud)
     }
 
     async fn delete(&self, caller: &Caller, id: CloudId) -> Answer<()> {
         let refusal = Refusal::CloudNotFound { what: id.to_string() };
-        let order = self.with_audit(caller, Action::CloudDelete, (None, id.to_string()));
-        order.delete_cloud(id).await.map_err(missing(refusal))
+        let audited = self.with_audit(caller, Action::CloudDelete, (None, id.to_string()));
+        audited.delete_cloud(id).await.map_err(missing(refusal))
     }
 }
 

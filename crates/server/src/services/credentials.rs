@@ -42,23 +42,23 @@ impl Credentials for Services {
             revoked_at: None,
         };
         let subject = (None, credential.name.to_string());
-        let order = self.with_audit(caller, Action::CredentialCreate, subject);
-        order.create_credential(credential.clone()).await.map_err(failure)?;
+        let audited = self.with_audit(caller, Action::CredentialCreate, subject);
+        audited.create_credential(credential.clone()).await.map_err(failure)?;
         self.shown_one(credential).await
     }
 
     async fn revoke(&self, caller: &Caller, id: CredentialId) -> Answer<CredentialView> {
         let now = self.store.now().await.map_err(failure)?;
         let refusal = Refusal::CredentialNotFound { what: id.to_string() };
-        let order = self.with_audit(caller, Action::CredentialRevoke, (None, id.to_string()));
-        order.revoke_credential(id, now).await.map_err(missing(refusal))?;
+        let audited = self.with_audit(caller, Action::CredentialRevoke, (None, id.to_string()));
+        audited.revoke_credential(id, now).await.map_err(missing(refusal))?;
         Credentials::get(self, &Ref::Id(id)).await
     }
 
     async fn delete(&self, caller: &Caller, id: CredentialId) -> Answer<()> {
         let refusal = Refusal::CredentialNotFound { what: id.to_string() };
-        let order = self.with_audit(caller, Action::CredentialDelete, (None, id.to_string()));
-        order.delete_credential(id).await.map_err(missing(refusal))
+        let audited = self.with_audit(caller, Action::CredentialDelete, (None, id.to_string()));
+        audited.delete_credential(id).await.map_err(missing(refusal))
     }
 
     async fn assignments(&self, project: ProjectId) -> Answer<Vec<AssignmentView>> {
@@ -84,8 +84,8 @@ impl Credentials for Services {
         let by = caller.name.to_string();
         let assignment = Assignment::request(project.id, credential.id, &by);
         let subject = (Some(project.id), credential.name.to_string());
-        let order = self.with_audit(caller, Action::AssignmentRequest, subject);
-        order.assign(assignment.clone()).await.map_err(failure)?;
+        let audited = self.with_audit(caller, Action::AssignmentRequest, subject);
+        audited.assign(assignment.clone()).await.map_err(failure)?;
         self.assigned(assignment).await
     }
 
@@ -104,16 +104,16 @@ impl Credentials for Services {
             Verdict::Revoke => Action::AssignmentRevoke,
         };
         let subject = (Some(key.project), after.credential.to_string());
-        let order = self.with_audit(caller, action, subject);
-        order.decide_assignment(before, after.clone()).await.map_err(failure)?;
+        let audited = self.with_audit(caller, action, subject);
+        audited.decide_assignment(before, after.clone()).await.map_err(failure)?;
         self.assigned(after).await
     }
 
     async fn unassign(&self, caller: &Caller, key: AssignmentKey) -> Answer<()> {
         let Assignment { project, credential, .. } = self.assignment(&key).await?;
         let subject = (Some(project), credential.to_string());
-        let order = self.with_audit(caller, Action::AssignmentRevoke, subject);
-        match order.unassign(project, credential).await {
+        let audited = self.with_audit(caller, Action::AssignmentRevoke, subject);
+        match audited.unassign(project, credential).await {
             // Another request removed it meanwhile.
             Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(failure(error)),

@@ -17,8 +17,8 @@ const BATCH: u32 = 100;
 impl Events for Services {
     async fn page(&self, after: Option<Cursor>, limit: u32) -> Answer<Vec<LogEntry>> {
         let after = read(after.as_ref())?.unwrap_or(usher_store::Cursor::START);
-        let told = self.store.events(after, limit).await.map_err(failure)?;
-        Ok(told.into_iter().map(shown).collect())
+        let batch = self.store.events(after, limit).await.map_err(failure)?;
+        Ok(batch.into_iter().map(shown).collect())
     }
 
     async fn follow(&self, after: Option<Cursor>) -> Answer<Box<dyn Feed>> {
@@ -44,14 +44,14 @@ struct Reader {
 impl Feed for Reader {
     async fn next(&mut self) -> Answer<Vec<LogEntry>> {
         let mut follower = self.store.follow(self.cursor);
-        let told = tokio::select! {
+        let batch = tokio::select! {
             _ = self.stop.wait_for(|it| *it) => {
                 return Err(Failure::Unavailable { what: "a server that is stopping".to_owned() });
             }
-            told = follower.next(BATCH) => told.map_err(failure)?,
+            batch = follower.next(BATCH) => batch.map_err(failure)?,
         };
         self.cursor = follower.cursor();
-        Ok(told.into_iter().map(shown).collect())
+        Ok(batch.into_iter().map(shown).collect())
     }
 }
 

@@ -24,8 +24,8 @@ impl LabelLayers for Services {
     async fn write(&self, caller: &Caller, layer: Layer, labels: Labels) -> Answer<Labels> {
         check_count(&labels)?;
         let (project, subject) = self.known(layer).await?;
-        let order = self.with_audit(caller, Action::LabelWrite, (project, subject));
-        order.write_labels(stored(layer), labels.clone()).await.map_err(failure)?;
+        let audited = self.with_audit(caller, Action::LabelWrite, (project, subject));
+        audited.write_labels(stored(layer), labels.clone()).await.map_err(failure)?;
         match layer {
             Layer::Installation => self.wake_reached(None).await?,
             Layer::Project(project) => self.wake_reached(Some(project)).await?,
@@ -41,8 +41,8 @@ impl LabelLayers for Services {
     }
 
     async fn define(&self, caller: &Caller, it: Definition) -> Answer<Definition> {
-        let order = self.with_audit(caller, Action::LabelDefine, (None, it.key.to_string()));
-        order.define_label(it.clone()).await.map_err(failure)?;
+        let audited = self.with_audit(caller, Action::LabelDefine, (None, it.key.to_string()));
+        audited.define_label(it.clone()).await.map_err(failure)?;
         self.wake_reached(None).await?;
         Ok(it)
     }

@@ -51,8 +51,9 @@ impl Nodes for Services {
         let forced = peer.force(&caller.name.to_string(), now);
         if forced != peer && !peer.is_gone() {
             let project = peer.registration.project;
-            let order = self.with_audit(caller, Action::PeerForce, (Some(project), id.to_string()));
-            match order.move_peer(peer, forced).await {
+            let audited =
+                self.with_audit(caller, Action::PeerForce, (Some(project), id.to_string()));
+            match audited.move_peer(peer, forced).await {
                 // Its stage changed meanwhile: retry with the current one.
                 Err(Error::Conflict) => return self.force(caller, id).await,
                 done => done.map_err(failure)?,
@@ -65,8 +66,8 @@ impl Nodes for Services {
 impl Services {
     fn node(&self, attended: PeerStatus, resource: String) -> NodeView {
         let liveness = self.mesh().liveness(&attended);
-        let (heard, _) = self.mesh().last_heard(attended.peer.id);
-        let ago = heard.as_ref().map(|it| it.at.elapsed());
+        let (last_seen, _) = self.mesh().last_heard(attended.peer.id);
+        let ago = last_seen.as_ref().map(|it| it.at.elapsed());
         let before = |ago: std::time::Duration| {
             let micros = i64::try_from(ago.as_micros()).unwrap_or(i64::MAX);
             usher_kernel::Timestamp::from_micros(clock::now().as_micros().saturating_sub(micros))
@@ -76,7 +77,7 @@ impl Services {
             resource,
             liveness,
             heard_at: ago.map(before),
-            agent_version: heard.map(|it| it.agent_version),
+            agent_version: last_seen.map(|it| it.agent_version),
         }
     }
 }

@@ -46,16 +46,16 @@ impl Operators for Services {
             expires_at: new.expires_at,
             revoked_at: None,
         };
-        let order =
+        let audited =
             self.with_audit(caller, Action::OperatorTokenCreate, (None, token.name.to_string()));
-        order.create_operator_token(token.clone()).await.map_err(failure)?;
+        audited.create_operator_token(token.clone()).await.map_err(failure)?;
         Ok((token, text))
     }
 
     async fn revoke(&self, caller: &Caller, id: OperatorTokenId) -> Answer<()> {
         let unknown = not_found(Thing::OperatorToken, &id.to_string());
-        let order = self.with_audit(caller, Action::OperatorTokenRevoke, (None, id.to_string()));
-        let revoked = order.revoke_operator_token(id, clock::now()).await;
+        let audited = self.with_audit(caller, Action::OperatorTokenRevoke, (None, id.to_string()));
+        let revoked = audited.revoke_operator_token(id, clock::now()).await;
         revoked.map_err(missing(unknown))
     }
 

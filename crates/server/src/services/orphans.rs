@@ -32,8 +32,8 @@ impl Orphans for Services {
         for orphan in self.all_orphans().await?.into_iter().filter(|it| it.reapable) {
             let Some(id) = orphan.resource else { continue };
             if reconcilers.insert(id, ()).is_none() {
-                let order = Command::Reap { by: caller.name.to_string() };
-                self.order(caller, id, (order, Action::ResourceReap)).await?;
+                let command = Command::Reap { by: caller.name.to_string() };
+                self.order(caller, id, (command, Action::ResourceReap)).await?;
             }
             reaped.push(orphan);
         }
@@ -55,8 +55,8 @@ impl Orphans for Services {
             return Err(not_found(Thing::World, world));
         }
         self.guards().forget(world);
-        let order = self.with_audit(caller, Action::GuardReset, (None, world.to_owned()));
-        order.set_guard(world.to_owned(), false).await.map_err(failure)?;
+        let audited = self.with_audit(caller, Action::GuardReset, (None, world.to_owned()));
+        audited.set_guard(world.to_owned(), false).await.map_err(failure)?;
         let state = self.store.world(world).await.map_err(failure)?;
         self.guard(world, state.and_then(|it| it.tripped_at)).await
     }

@@ -37,8 +37,8 @@ impl Projects for Services {
         let id = ProjectId::from_uuid(Uuid::now_v7());
         let project = Project { id, slug: new.slug, name: new.name };
         let subject = (Some(id), project.slug.to_string());
-        let order = self.with_audit(caller, Action::ProjectCreate, subject);
-        order.create_project(project.clone()).await.map_err(failure)?;
+        let audited = self.with_audit(caller, Action::ProjectCreate, subject);
+        audited.create_project(project.clone()).await.map_err(failure)?;
         Ok(project)
     }
 
@@ -53,9 +53,9 @@ impl Projects for Services {
         {
             self.store.displace_project(id).await.map_err(failure)?;
         }
-        let order =
+        let audited =
             self.with_audit(caller, Action::ProjectDelete, (None, project.slug.to_string()));
-        order.delete_project(id).await.map_err(missing(unknown))
+        audited.delete_project(id).await.map_err(missing(unknown))
     }
 
     async fn placements(&self, paging: Paging) -> Answer<Page<Placement>> {
@@ -78,8 +78,8 @@ impl Projects for Services {
         let placement = Placement { project, world: world.to_owned(), phase };
         let unknown = not_found(Thing::Project, &project.to_string());
         let subject = (Some(project), world.to_owned());
-        let order = self.with_audit(caller, Action::PlacementCreate, subject);
-        order.place_project(placement.clone()).await.map_err(missing(unknown))?;
+        let audited = self.with_audit(caller, Action::PlacementCreate, subject);
+        audited.place_project(placement.clone()).await.map_err(missing(unknown))?;
         Ok(placement)
     }
 
@@ -87,8 +87,8 @@ impl Projects for Services {
         let unknown = Refusal::AssignmentNotFound { what: project.to_string() };
         let placed = self.store.placement(project).await.map_err(failure)?;
         let world = placed.map(|it| it.world).unwrap_or_default();
-        let order = self.with_audit(caller, Action::PlacementTerminate, (Some(project), world));
-        let ended = order.terminate_placement(project).await.map_err(missing(unknown))??;
+        let audited = self.with_audit(caller, Action::PlacementTerminate, (Some(project), world));
+        let ended = audited.terminate_placement(project).await.map_err(missing(unknown))??;
         // Nothing has to be torn down in this world.
         match self.store.displace_project(project).await {
             Ok(()) | Err(Error::NotFound { .. } | Error::Held { .. }) => Ok(ended),

@@ -94,8 +94,8 @@ impl Resources for Services {
     }
 
     async fn abandon(&self, caller: &Caller, id: ResourceId, why: &str) -> Answer<ResourceView> {
-        let order = Command::Abandon { by: caller.name.to_string(), reason: why.to_owned() };
-        self.order(caller, id, (order, Action::ResourceAbandon)).await
+        let command = Command::Abandon { by: caller.name.to_string(), reason: why.to_owned() };
+        self.order(caller, id, (command, Action::ResourceAbandon)).await
     }
 }
 
@@ -178,16 +178,16 @@ impl Services {
         &self,
         caller: &Caller,
         id: ResourceId,
-        (order, action): (Command, Action),
+        (command, action): (Command, Action),
     ) -> Answer<ResourceView> {
         let mut detail = Map::new();
-        if let Command::Abandon { reason, .. } = &order {
+        if let Command::Abandon { reason, .. } = &command {
             detail.insert("reason".to_owned(), Value::from(reason.as_str()));
         }
         let note = entry(caller, action, (None, id.to_string()), detail);
         let refusal = Refusal::ProvisionedResourceNotFound { what: id.to_string() };
         Failpoint::BeforeOrder.pass();
-        let ordered = self.store.command(id, order, Some(note)).await;
+        let ordered = self.store.command(id, command, Some(note)).await;
         Failpoint::AfterOrder.pass();
         let (resource, version) = ordered.map_err(missing(refusal))?;
         self.view_of(&resource, version).await

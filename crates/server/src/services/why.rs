@@ -90,7 +90,7 @@ impl Services {
 
     fn node_blocker(&self, attended: &PeerStatus) -> Blocker {
         let peer = &attended.peer;
-        let heard = match self.mesh().liveness(attended) {
+        let heartbeats = match self.mesh().liveness(attended) {
             Liveness::Live => "its heartbeats arrive",
             Liveness::Lost => "its heartbeats have stopped",
             Liveness::Unknown => "no heartbeat since the server started",
@@ -104,7 +104,7 @@ impl Services {
             kind: "peer".to_owned(),
             name: peer.id.to_string(),
             since: Some(since),
-            text: format!("the node is {}; {heard}", peer.stage.as_str()),
+            text: format!("the node is {}; {heartbeats}", peer.stage.as_str()),
         }
     }
 

@@ -126,8 +126,8 @@ async fn a_plan_reads_the_stored_state_and_changes_nothing() {
     let holder = ResourceId::from_uuid(Uuid::now_v7());
     let binding = Binding { cluster: cluster("h"), assignment: Assignment::default() };
     let wanted = Wanted::of(Target::Bind(binding));
-    let order = MachineCommand::Hold { holder, wanted };
-    store.command_machine(ids[0], order, None).await.unwrap();
+    let command = MachineCommand::Hold { holder, wanted };
+    store.command_machine(ids[0], command, None).await.unwrap();
     fleet.set_demand(&ann(), demand("a", &[8])).await.unwrap();
     fleet.set_demand(&ann(), demand("b", &[])).await.unwrap();
     let before = store.machine(ids[1]).await.unwrap();
@@ -160,8 +160,8 @@ async fn a_sudden_drop_in_demand_takes_effect_at_the_third_report() {
     settle(store, &held, (vec![found("m-1", "a")], Credence::Whole)).await;
     fleet.set_demand(&ann(), demand("a", &[1; 10])).await.unwrap();
     for (judged, aims) in [(Judged::Held, 0), (Judged::Held, 0), (Judged::Accepted, 1)] {
-        let heard = fleet.set_demand(&ann(), demand("a", &[])).await.unwrap();
-        assert_eq!((heard.judged, heard.demand.is_held), (judged, judged == Judged::Held));
+        let outcome = fleet.set_demand(&ann(), demand("a", &[])).await.unwrap();
+        assert_eq!((outcome.judged, outcome.demand.is_held), (judged, judged == Judged::Held));
         let plan = fleet.plan(&shard("s")).await.unwrap();
         let taken = plan.aims.iter().filter(|it| it.cause == Cause::Reclaim).count();
         assert_eq!(taken, aims);
@@ -185,8 +185,8 @@ async fn why_names_the_shard_the_holder_and_the_list_of_a_machine() {
     );
     let holder = ResourceId::from_uuid(Uuid::now_v7());
     let binding = Binding { cluster: cluster("h"), assignment: Assignment::default() };
-    let order = MachineCommand::Hold { holder, wanted: Wanted::of(Target::Bind(binding)) };
-    store.command_machine(ids[0], order, None).await.unwrap();
+    let command = MachineCommand::Hold { holder, wanted: Wanted::of(Target::Bind(binding)) };
+    store.command_machine(ids[0], command, None).await.unwrap();
     settle(store, &held, (vec![], Credence::TooSmall)).await;
     fleet.pause(&ann(), &shard("s"), true).await.unwrap();
     store.release_shard(held).await.unwrap();

@@ -72,7 +72,7 @@ async fn without_other_servers_a_node_that_never_calls_again_is_lost() {
 
 /// Red by: a draining node that a server admits, or lets stay, after a restart.
 #[tokio::test]
-async fn expected_nodes_have_their_orders_after_a_restart() {
+async fn expected_nodes_have_their_instructions_after_a_restart() {
     let env = TestEnv::new().await;
     let (cordoned, draining) = (node(&env, "a").await, node(&env, "b").await);
     let now = env.store.now().await.unwrap();
@@ -161,11 +161,11 @@ async fn a_drain_is_woken_by_the_last_acknowledgement() {
     assert!(!mesh.await_all(leaver, 11, BTreeSet::from([b.peer.id])), "nor is it from now on");
 }
 
-/// Red by: a stream that connects late and misses the drain, or an older row that takes the drain
-/// back.
+/// Red by: a stream that connects late and misses the drain, or an older row that cancels the
+/// drain.
 // Requirement: M-14
 #[tokio::test]
-async fn orders_are_a_state_that_a_late_stream_still_receives() {
+async fn instructions_are_a_state_that_a_late_stream_still_receives() {
     let env = TestEnv::new().await;
     let it = node(&env, "web").await;
     let mesh = mesh(Duration::from_secs(10));

@@ -22,7 +22,7 @@ use crate::test_env::{TestEnv, key};
 const PATIENCE: Duration = Duration::from_mins(2);
 const STEP_DEADLINE: Duration = Duration::from_mins(10);
 
-/// Steps that behave as the name of the resource says.
+/// Steps that behave as the name of the resource selects.
 struct Acting {
     store: Arc<Store>,
     done: Mutex<BTreeMap<String, u32>>,
@@ -44,7 +44,7 @@ impl Steps for Acting {
                 let trouble = Trouble::Rejected { what: "the cloud".to_owned() };
                 self.store.postpone(item, claim, trouble, None).await?;
             }
-            // It asks for two more steps under its lease.
+            // It requests two more steps under its lease.
             "goes-on" if !self.done("goes-on").is_multiple_of(3) => return Ok(Some(leased)),
             _ => {
                 let release = Release { item, claim, wake: Wake::OnChange, reason };

@@ -30,7 +30,7 @@ impl Shape {
     }
 }
 
-/// The way past the store.
+/// A connection that bypasses the store.
 #[derive(Clone)]
 pub(crate) enum Bare {
     Postgres(PgPool),

@@ -78,9 +78,9 @@ async fn reads(bench_env: &BenchEnv, world: &World) -> (f64, f64) {
     let mut spans = vec![];
     for _ in 0..SAMPLES {
         let begun = Instant::now();
-        let told = bench_env.store.events(after, 100).await.unwrap();
+        let events = bench_env.store.events(after, 100).await.unwrap();
         spans.push(begun.elapsed());
-        assert!(!told.is_empty());
+        assert!(!events.is_empty());
     }
     quantiles(spans)
 }
@@ -151,7 +151,7 @@ async fn fill_sqlite(bench_env: &BenchEnv, original: ResourceId, count: u64) {
         .await;
 }
 
-/// Tells so many things that never happened.
+/// Writes so many made-up events.
 async fn fill_log(bench_env: &BenchEnv, count: u64) {
     let columns = "epoch, id, resource, project, version, type, occurred_at, data";
     let data =

@@ -1,7 +1,7 @@
 //! Measures the store beside bare transactions on the same database in the same run.
 //!
-//! `--quick` makes everything smaller; `--only sqlite` or `--only postgres` leaves one out.
-#![expect(clippy::unwrap_used, reason = "a measurement that fails has nothing to say")]
+//! `--quick` makes everything smaller; `--only sqlite` or `--only postgres` runs one database.
+#![expect(clippy::unwrap_used, reason = "a measurement that fails has no result")]
 
 mod bare;
 mod bench_env;

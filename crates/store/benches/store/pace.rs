@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Lets every worker repeat its deed for so long, and says how often per second it was done.
+/// Lets every worker repeat its job for so long, and returns the rate per second.
 pub(crate) async fn pace<W, F>(workers: Vec<W>, span: Duration, deed: F) -> f64
 where
     W: Send + 'static,

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::Write as _;
 use std::time::Duration;
 
-/// Says one line.
+/// Prints one line.
 pub(crate) fn say(line: impl Display) {
     // A reader that went away needs no report.
     let _ = writeln!(std::io::stdout(), "{line}");

@@ -77,7 +77,7 @@ pub(crate) async fn measure(bench_env: &BenchEnv, sizes: Sizes) {
     say("|---|---:|---:|---:|---:|---:|");
     for verb in Verb::ALL {
         let mut workers = prepare(bench_env, verb, 1).await;
-        // The first one may look before it begins.
+        // The first claim may read before it writes.
         Box::pin(verb.run(&mut workers[0])).await;
         let counted = Box::pin(statements(verb.run(&mut workers[0]))).await;
         let shape = verb.shape(counted - overhead);
@@ -120,7 +120,7 @@ impl AsyncDeed<(Bare, Shape, Uuid)> for BareDeed {
     }
 }
 
-/// One who works, with what is prepared for it.
+/// A worker, with what is prepared for it.
 struct Worker {
     store: Arc<Store>,
     acceptances: Vec<Acceptance>,

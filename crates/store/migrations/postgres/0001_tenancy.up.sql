@@ -4,7 +4,7 @@ CREATE TABLE installation (
         CONSTRAINT installation_singleton_check CHECK (singleton),
     id uuid NOT NULL,
     database_identifier text NOT NULL,
-    -- Grows when the log goes on in another database, so that its order never turns back.
+    -- Grows when the log continues in another database, so that cursors only grow.
     epoch bigint NOT NULL CONSTRAINT installation_epoch_check CHECK (epoch >= 1),
     created_at timestamptz NOT NULL
 );
@@ -75,7 +75,7 @@ CREATE TABLE clouds (
     endpoint jsonb NOT NULL
 );
 
--- Where credentials lie; never what they say.
+-- Where credentials are stored; never the credentials.
 CREATE TABLE credentials (
     id uuid PRIMARY KEY,
     name text NOT NULL CONSTRAINT credentials_name_key UNIQUE,

@@ -44,7 +44,7 @@ CREATE TABLE peers (
     )),
     forced_by text,
     forced_at timestamptz,
-    -- Written when a peer falls silent or is heard again, not at every heartbeat.
+    -- Written when a peer is lost or live again, not at every heartbeat.
     lost_since timestamptz,
     CONSTRAINT peers_stage_times_check CHECK (
         (stage = 'registered' AND cordoned_at IS NULL AND key_revoked_at IS NULL

@@ -19,7 +19,7 @@ CREATE TABLE events (
     CONSTRAINT events_crossing_key UNIQUE (resource, version)
 );
 
--- The last place of the log that was forgotten.
+-- The cursor of the last deleted event.
 CREATE TABLE event_floor (
     singleton boolean PRIMARY KEY
         CONSTRAINT event_floor_singleton_check CHECK (singleton),

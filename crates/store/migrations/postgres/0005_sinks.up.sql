@@ -1,4 +1,4 @@
--- Who is told of the log over HTTP, and how far they have come. Of a secret only its place is here.
+-- The receivers of the log over HTTP, and their cursors. A secret is stored by reference only.
 CREATE TABLE sinks (
     name text PRIMARY KEY,
     url text NOT NULL,
@@ -16,7 +16,7 @@ CREATE TABLE sinks (
     -- One relay delivers at a time.
     lease_until timestamptz,
     fence bigint NOT NULL CONSTRAINT sinks_fence_check CHECK (fence >= 0),
-    -- What was met since the last delivery, and when to try again.
+    -- Failures since the last delivery, and when to try again.
     attempts bigint NOT NULL CONSTRAINT sinks_attempts_check CHECK (attempts >= 0),
     failing_since timestamptz,
     retry_at timestamptz,

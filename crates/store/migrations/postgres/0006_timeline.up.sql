@@ -1,2 +1,2 @@
--- On which timeline of its server the database was last seen; a promotion or a recovery begins another.
+-- The server timeline that the database was last seen on; a promotion or recovery begins another.
 ALTER TABLE installation ADD COLUMN timeline text;

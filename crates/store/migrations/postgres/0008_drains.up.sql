@@ -1,11 +1,11 @@
--- What other servers must know of a drain: since when acknowledgements are asked for, and the
--- newest snapshot that a peer acknowledged to the server that was asked.
+-- A drain, for other servers: since when acknowledgements are requested, and the newest snapshot
+-- that a peer acknowledged to the server it is connected to.
 ALTER TABLE peers ADD COLUMN asked_at timestamptz;
 ALTER TABLE peers ADD COLUMN acknowledged bigint
     CONSTRAINT peers_acknowledged_check CHECK (acknowledged >= 0);
 CREATE INDEX peers_leaving ON peers (project) WHERE stage IN ('cordoned', 'draining');
 
--- The removal of a blueprint version is an order like any other.
+-- The removal of a blueprint version is audited like any other command.
 ALTER TABLE audit DROP CONSTRAINT audit_action_check;
 ALTER TABLE audit ADD CONSTRAINT audit_action_check CHECK (action IN (
     'resource.provision', 'resource.deprovision', 'resource.retry', 'resource.replace',

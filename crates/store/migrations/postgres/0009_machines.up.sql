@@ -1,10 +1,10 @@
--- Who speaks for the machines of a shard, and until when. Every acquisition raises the epoch.
+-- The lease of a shard: its holder, and until when. Every acquisition raises the epoch.
 CREATE TABLE shards (
     id text PRIMARY KEY,
     epoch bigint NOT NULL CONSTRAINT shards_epoch_check CHECK (epoch >= 1),
     holder uuid,
     lease_until timestamptz,
-    -- Since when nothing new is begun, and since when plans are only told.
+    -- Since when nothing new is begun, and since when plans are only reported.
     paused_at timestamptz,
     dry_run_at timestamptz,
     -- Makes the epoch a part of a key: a writer that holds the key of the row shares it with renewals of
@@ -13,8 +13,8 @@ CREATE TABLE shards (
     CONSTRAINT shards_lease_check CHECK ((holder IS NULL) = (lease_until IS NULL))
 );
 
--- One row per record of a machine. What is asked for by a statement stands in columns, the whole
--- machine in one value beside them.
+-- One row per record of a machine. What statements select by is in columns, the whole machine in
+-- one value beside them.
 CREATE TABLE machines (
     id uuid PRIMARY KEY,
     owner text NOT NULL REFERENCES shards (id) ON DELETE RESTRICT,
@@ -29,7 +29,7 @@ CREATE TABLE machines (
     )),
     -- The cluster it is bound to, or was when it failed.
     cluster text,
-    -- The resource of the broker that it stands behind.
+    -- The resource that holds it.
     holder uuid,
     disputed boolean NOT NULL,
     -- Whether a writer besides its shard wrote the row since the shard did.
@@ -44,7 +44,7 @@ CREATE INDEX machines_cluster ON machines (cluster, id) WHERE cluster IS NOT NUL
 CREATE INDEX machines_holder ON machines (holder) WHERE holder IS NOT NULL;
 CREATE INDEX machines_name ON machines (name);
 
--- What each cluster needs, as it was last believed, and how far it is believed.
+-- The accepted demand of each cluster, and how far its roll-ups are trusted.
 CREATE TABLE fleet_demands (
     cluster text PRIMARY KEY,
     shard text NOT NULL,
@@ -55,7 +55,7 @@ CREATE TABLE fleet_demands (
 );
 CREATE INDEX fleet_demands_shard ON fleet_demands (shard, cluster);
 
--- How far the list of a provider was read, and how far it was believed.
+-- How far the list of a provider was read, and how far absence from it counts.
 CREATE TABLE fleet_lists (
     shard text NOT NULL REFERENCES shards (id) ON DELETE CASCADE,
     provider text NOT NULL,
@@ -67,7 +67,7 @@ CREATE TABLE fleet_lists (
     PRIMARY KEY (shard, provider)
 );
 
--- Machines are told of in the one log; they belong to no project. `resource` is the id of the machine.
+-- Events of machines are in the same log, without a project. `resource` is the id of the machine.
 ALTER TABLE events DROP CONSTRAINT events_type_check;
 ALTER TABLE events ADD CONSTRAINT events_type_check CHECK (type IN (
     'broker.ProvisionedResourceRequested', 'broker.ProvisionedResourceReady',

@@ -1,4 +1,4 @@
--- Machines that are gone are found when the log forgets them.
+-- Machines that are gone are found when their last event is deleted.
 CREATE INDEX machines_gone ON machines (id) WHERE phase = 'Gone';
 -- A resource takes the first machine that no resource holds, however many are held.
 CREATE INDEX machines_free ON machines (owner, phase, id)

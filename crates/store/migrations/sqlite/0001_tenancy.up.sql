@@ -4,7 +4,7 @@ CREATE TABLE installation (
         CONSTRAINT installation_singleton_check CHECK (singleton = 1),
     id BLOB NOT NULL,
     database_identifier TEXT NOT NULL,
-    -- Grows when the log goes on in another database, so that its order never turns back.
+    -- Grows when the log continues in another database, so that cursors only grow.
     epoch INTEGER NOT NULL CONSTRAINT installation_epoch_check CHECK (epoch >= 1),
     created_at INTEGER NOT NULL
 ) STRICT;
@@ -75,7 +75,7 @@ CREATE TABLE clouds (
     endpoint TEXT NOT NULL CHECK (json_valid(endpoint))
 ) STRICT;
 
--- Where credentials lie; never what they say.
+-- Where credentials are stored; never the credentials.
 CREATE TABLE credentials (
     id BLOB PRIMARY KEY,
     name TEXT NOT NULL CONSTRAINT credentials_name_key UNIQUE,

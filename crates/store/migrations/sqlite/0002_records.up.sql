@@ -1,4 +1,4 @@
--- Every record and the version of its record: state, identity rows and this row move together.
+-- Every record and its version: state, identity rows and this row are written together.
 CREATE TABLE records (
     id BLOB PRIMARY KEY,
     kind TEXT NOT NULL CONSTRAINT records_kind_check CHECK (kind IN (
@@ -145,7 +145,7 @@ CREATE TABLE queue (
     parked INTEGER NOT NULL CHECK (parked IN (0, 1)),
     -- Why the last finished step did what it did; reasons are the code's own, so no CHECK.
     reason TEXT,
-    -- What the last step met, if it was not finished.
+    -- The error of the last step, if it was not finished.
     trouble TEXT,
     PRIMARY KEY (record, kind)
 ) STRICT, WITHOUT ROWID;

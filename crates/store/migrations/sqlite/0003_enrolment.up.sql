@@ -44,7 +44,7 @@ CREATE TABLE peers (
     )),
     forced_by TEXT,
     forced_at INTEGER,
-    -- Written when a peer falls silent or is heard again, not at every heartbeat.
+    -- Written when a peer is lost or live again, not at every heartbeat.
     lost_since INTEGER,
     CONSTRAINT peers_stage_times_check CHECK (
         (stage = 'registered' AND cordoned_at IS NULL AND key_revoked_at IS NULL

@@ -17,7 +17,7 @@ CREATE TABLE events (
     CONSTRAINT events_crossing_key UNIQUE (resource, version)
 ) STRICT;
 
--- The last place of the log that was forgotten.
+-- The cursor of the last deleted event.
 CREATE TABLE event_floor (
     singleton INTEGER PRIMARY KEY
         CONSTRAINT event_floor_singleton_check CHECK (singleton = 1),

@@ -1,4 +1,4 @@
--- What each world said it is, the highest revision it showed, since when its mass-deletion guard is
+-- The identity of each world, its highest observed revision, since when its mass-deletion guard is
 -- tripped, and when it was last reset.
 CREATE TABLE worlds (
     name TEXT PRIMARY KEY,

@@ -1,12 +1,12 @@
--- What other servers must know of a drain: since when acknowledgements are asked for, and the
--- newest snapshot that a peer acknowledged to the server that was asked.
+-- A drain, for other servers: since when acknowledgements are requested, and the newest snapshot
+-- that a peer acknowledged to the server it is connected to.
 ALTER TABLE peers ADD COLUMN asked_at INTEGER;
 ALTER TABLE peers ADD COLUMN acknowledged INTEGER
     CONSTRAINT peers_acknowledged_check CHECK (acknowledged >= 0);
 CREATE INDEX peers_leaving ON peers (project) WHERE stage IN ('cordoned', 'draining');
 
--- The removal of a blueprint version is an order like any other. A check cannot be changed, so the
--- table is made again.
+-- The removal of a blueprint version is audited like any other command. A check cannot be changed,
+-- so the table is made again.
 CREATE TABLE audit_rebuilt (
     id BLOB PRIMARY KEY,
     at INTEGER NOT NULL,

@@ -22,7 +22,7 @@ CREATE TABLE events_rebuilt (
 ) STRICT;
 INSERT INTO events_rebuilt
     SELECT seq, epoch, id, resource, project, version, type, occurred_at, data FROM events;
--- No row id is given twice, also if the last rows were forgotten.
+-- No row id is given twice, also if the last rows were deleted.
 DELETE FROM sqlite_sequence WHERE name = 'events_rebuilt';
 UPDATE sqlite_sequence SET name = 'events_rebuilt' WHERE name = 'events';
 DROP TABLE events;

@@ -1,17 +1,17 @@
--- Who speaks for the machines of a shard, and until when. Every acquisition raises the epoch.
+-- The lease of a shard: its holder, and until when. Every acquisition raises the epoch.
 CREATE TABLE shards (
     id TEXT PRIMARY KEY,
     epoch INTEGER NOT NULL CONSTRAINT shards_epoch_check CHECK (epoch >= 1),
     holder BLOB,
     lease_until INTEGER,
-    -- Since when nothing new is begun, and since when plans are only told.
+    -- Since when nothing new is begun, and since when plans are only reported.
     paused_at INTEGER,
     dry_run_at INTEGER,
     CONSTRAINT shards_lease_check CHECK ((holder IS NULL) = (lease_until IS NULL))
 ) STRICT;
 
--- One row per record of a machine. What is asked for by a statement stands in columns, the whole
--- machine in one value beside them.
+-- One row per record of a machine. What statements select by is in columns, the whole machine in
+-- one value beside them.
 CREATE TABLE machines (
     id BLOB PRIMARY KEY,
     owner TEXT NOT NULL REFERENCES shards (id) ON DELETE RESTRICT,
@@ -26,7 +26,7 @@ CREATE TABLE machines (
     )),
     -- The cluster it is bound to, or was when it failed.
     cluster TEXT,
-    -- The resource of the broker that it stands behind.
+    -- The resource that holds it.
     holder BLOB,
     disputed INTEGER NOT NULL
         CONSTRAINT machines_disputed_check CHECK (disputed IN (0, 1)),
@@ -43,7 +43,7 @@ CREATE INDEX machines_cluster ON machines (cluster, id) WHERE cluster IS NOT NUL
 CREATE INDEX machines_holder ON machines (holder) WHERE holder IS NOT NULL;
 CREATE INDEX machines_name ON machines (name);
 
--- What each cluster needs, as it was last believed, and how far it is believed.
+-- The accepted demand of each cluster, and how far its roll-ups are trusted.
 CREATE TABLE fleet_demands (
     cluster TEXT PRIMARY KEY,
     shard TEXT NOT NULL,
@@ -54,7 +54,7 @@ CREATE TABLE fleet_demands (
 ) STRICT;
 CREATE INDEX fleet_demands_shard ON fleet_demands (shard, cluster);
 
--- How far the list of a provider was read, and how far it was believed.
+-- How far the list of a provider was read, and how far absence from it counts.
 CREATE TABLE fleet_lists (
     shard TEXT NOT NULL REFERENCES shards (id) ON DELETE CASCADE,
     provider TEXT NOT NULL,
@@ -66,7 +66,7 @@ CREATE TABLE fleet_lists (
     PRIMARY KEY (shard, provider)
 ) STRICT;
 
--- Machines are told of in the one log; they belong to no project. `resource` is the id of the machine.
+-- Events of machines are in the same log, without a project. `resource` is the id of the machine.
 -- A check cannot be changed, so the tables are made again.
 CREATE TABLE events_rebuilt (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -88,7 +88,7 @@ CREATE TABLE events_rebuilt (
 ) STRICT;
 INSERT INTO events_rebuilt
     SELECT seq, epoch, id, resource, project, version, type, occurred_at, data FROM events;
--- No row id is given twice, also if the last rows were forgotten.
+-- No row id is given twice, also if the last rows were deleted.
 DELETE FROM sqlite_sequence WHERE name = 'events_rebuilt';
 UPDATE sqlite_sequence SET name = 'events_rebuilt' WHERE name = 'events';
 DROP TABLE events;

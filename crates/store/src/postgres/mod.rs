@@ -1,4 +1,4 @@
-//! PostgreSQL: what it spells its own way, and its pool.
+//! PostgreSQL: its dialect and its pool.
 
 mod pool;
 
@@ -21,11 +21,11 @@ pub(crate) const BYTES: &str = "bytea";
 pub(crate) const LOCK_SCHEMA: &str = "LOCK TABLE usher_schema IN ACCESS EXCLUSIVE MODE";
 pub(crate) const TABLES: &str = "SELECT tablename::text FROM pg_tables
     WHERE schemaname = current_schema() ORDER BY tablename";
-/// Tells this database from every other one, also in the same cluster.
+/// Identifies this database, also among others in the same cluster.
 const IDENTIFIER: &str = "SELECT system_identifier || '/' || (
     SELECT oid FROM pg_database WHERE datname = current_database()) FROM pg_control_system()";
 
-/// How many groups of one kind of write are under way at once.
+/// How many groups of one kind of write are written concurrently.
 pub(crate) const GROUP_WORKERS: usize = 4;
 /// A group waits for a locked row less long than a write alone does.
 pub(crate) const BOUND_GROUP: Option<&str> = Some("SET LOCAL lock_timeout = '250ms'");
@@ -35,7 +35,7 @@ const TIMELINE: &str = "SELECT substr(pg_walfile_name(pg_current_wal_insert_lsn(
 pub(crate) const BEGIN_EPOCH: &str = "";
 
 /// A row may be read once every transaction that could still write before it has ended. Rows of an
-/// earlier epoch were numbered by another database and are all there. The order names the table's
+/// earlier epoch were numbered by another database and are complete. ORDER BY names the table's
 /// column: a bare `xid` would be the text that is read, and "1000" comes before "999".
 pub(crate) const READ_EVENTS: &str = "SELECT epoch, xid::text AS xid, seq, id, resource, project,
         version, type, occurred_at, data, (SELECT epoch FROM event_floor) AS floor_epoch,
@@ -185,11 +185,11 @@ pub(crate) async fn migrate(
 ) -> Result<Status, Error> {
     let mut conn = Conn::connect(url).await.doing("reach PostgreSQL")?;
     let mut done = sql::migrate::run(&mut conn, way, progress).await;
-    // Two that begin at once meet in the catalog; the second one finds the table made.
+    // Of two processes that start at once, the second finds the table created.
     if matches!(&done, Err(Error::Database { source, .. }) if Error::is_duplicate(source)) {
         done = sql::migrate::run(&mut conn, way, progress).await;
     }
-    // The answer is there; a connection that cannot be closed politely does not change it.
+    // The result is known; an error while closing the connection does not change it.
     let _ = conn.close().await;
     done
 }

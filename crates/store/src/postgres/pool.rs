@@ -69,8 +69,8 @@ impl Pool {
         self.connections.acquire().await.doing("reach PostgreSQL")
     }
 
-    /// One transaction around a job. If the connection is lost during the commit, it is
-    /// not known whether it was done, and the error says so.
+    /// One transaction around a job. If the connection is lost during the commit, the error is
+    /// that its outcome is unknown.
     pub(crate) async fn write<T, J>(&self, job: J) -> Result<T, Error>
     where
         J: for<'c> FnOnce(&'c mut Conn) -> Job<'c, T> + Send + 'static,
@@ -93,8 +93,8 @@ impl Pool {
         }
     }
 
-    /// A job of statements that each may be repeated and stand alone: no transaction is around
-    /// them. A connection that broke is made again.
+    /// A job of idempotent, independent statements: there is no transaction around them. A broken
+    /// connection is replaced.
     pub(crate) async fn write_one<T, J>(&self, job: J) -> Result<T, Error>
     where
         J: for<'c> Fn(&'c mut Conn) -> Job<'c, T> + Send + 'static,
@@ -122,7 +122,7 @@ impl Pool {
         self.connections.close().await;
     }
 
-    /// Connections that broke while they rested are found out here, before anything was done.
+    /// Connections that broke while idle are detected here, before any statement is run.
     async fn begin(&self) -> Result<Transaction<'static, Db>, Error> {
         let mut tries = self.connections_max;
         loop {

@@ -23,7 +23,7 @@ use usher_domain::sinks::SinkUrl;
 
 /// The form of what is posted.
 const FORM: HeaderValue = HeaderValue::from_static("application/cloudevents+json; charset=utf-8");
-/// Who posts.
+/// The user agent.
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("usher/", env!("CARGO_PKG_VERSION")));
 /// How much of an answer is read.
 const ANSWER_MAX: usize = 64 * 1024;
@@ -31,7 +31,7 @@ const ANSWER_MAX: usize = 64 * 1024;
 /// Why a delivery was not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Failure {
-    /// There is nothing to trust a server by.
+    /// There are no certificates to verify a server with.
     #[error("cannot read certificates")]
     Certificates,
     /// The connection failed.
@@ -40,7 +40,7 @@ pub enum Failure {
         /// What kind of failure it was.
         kind: io::ErrorKind,
     },
-    /// The conversation failed.
+    /// The HTTP exchange failed.
     #[error("cannot understand it")]
     Conversation,
     /// It took too long.
@@ -48,7 +48,7 @@ pub enum Failure {
     TimedOut,
 }
 
-/// What was answered.
+/// The answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answered {
     pub(crate) status: u16,
@@ -167,7 +167,7 @@ mod tests {
 
     // Requirement: Y-5
     #[test]
-    fn a_pause_is_asked_for_in_seconds_or_by_a_date() {
+    fn retry_after_is_read_as_seconds_or_as_a_date() {
         let now = Some("Fri, 31 Dec 1999 23:58:59 GMT");
         assert_eq!(pause("120", None), Some(Duration::from_mins(2)));
         assert_eq!(pause("Fri, 31 Dec 1999 23:59:59 GMT", now), Some(Duration::from_mins(1)));

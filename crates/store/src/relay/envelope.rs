@@ -7,34 +7,34 @@ use crate::port::LoggedEvent;
 
 /// The `CloudEvent` of a row; the same row gives the same event, however often it is delivered.
 ///
-/// `source` and `id` together name it: the installation, and the id that the row was born with. A
-/// number of the log would not do: after a restore it is given to another event. `partitionkey` and
-/// `sequence` are the extensions of those names: whose order counts, and a text that sorts as the
-/// log does.
-pub fn envelope(installation: InstallationId, told: &LoggedEvent) -> Value {
+/// `source` and `id` together name it: the installation, and the id that the row was created with.
+/// A number of the log would not do: after a restore it is given to another event. `partitionkey`
+/// and `sequence` are the extensions of those names: within which key order matters, and a text
+/// that sorts as the log does.
+pub fn envelope(installation: InstallationId, logged: &LoggedEvent) -> Value {
     let mut event = json!({
         "specversion": "1.0",
-        "id": told.id.to_string(),
+        "id": logged.id.to_string(),
         "source": format!("urn:usher:installation:{installation}"),
-        "type": told.about.word(),
-        "subject": told.about.subject().to_string(),
-        "time": told.occurred_at.to_rfc3339(),
+        "type": logged.about.word(),
+        "subject": logged.about.subject().to_string(),
+        "time": logged.occurred_at.to_rfc3339(),
         "datacontenttype": "application/json",
-        "partitionkey": told.about.subject().to_string(),
-        "sequence": sequence(told),
-        "resourceversion": told.version.0.to_string(),
-        "data": told.data,
+        "partitionkey": logged.about.subject().to_string(),
+        "sequence": sequence(logged),
+        "resourceversion": logged.version.0.to_string(),
+        "data": logged.data,
     });
     // An attribute without a value is left out: a machine belongs to no project.
-    if let (Some(project), Some(all)) = (told.about.project(), event.as_object_mut()) {
+    if let (Some(project), Some(all)) = (logged.about.project(), event.as_object_mut()) {
         all.insert("project".to_owned(), project.to_string().into());
     }
     event
 }
 
 /// The place in the log, in digits of one length.
-fn sequence(told: &LoggedEvent) -> String {
-    let cursor = told.cursor;
+fn sequence(logged: &LoggedEvent) -> String {
+    let cursor = logged.cursor;
     format!("{:010}.{:020}.{:020}", cursor.epoch, cursor.transaction, cursor.seq)
 }
 

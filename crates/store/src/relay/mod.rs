@@ -43,7 +43,7 @@ pub use client::Failure;
 pub use envelope::envelope;
 pub use secret::{Secret, Secrets, SecretsOf};
 
-/// The figures of the relay.
+/// The settings of the relay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelayConfig {
     /// The lease of a sink, and the back-off of one that fails.
@@ -54,7 +54,7 @@ pub struct RelayConfig {
     pub batch: u32,
     /// How long a sink may refuse before it is parked.
     pub refused_grace: Duration,
-    /// The longest pause that a sink may ask for.
+    /// The longest pause that a sink may request.
     pub retry_after_max: Duration,
     /// How long to wait for a database that does not answer.
     pub database_pause: Duration,
@@ -76,7 +76,7 @@ impl Default for RelayConfig {
     }
 }
 
-/// Tells the sinks of one store.
+/// Delivers the log of one store to its sinks.
 pub struct Relay {
     store: Arc<Store>,
     secrets: Arc<dyn Secrets>,
@@ -95,7 +95,7 @@ impl Relay {
         Ok(Self { store, secrets, config, client })
     }
 
-    /// Delivers until `stop` ends; deliveries under way are finished and written down.
+    /// Delivers until `stop` ends; deliveries in progress are finished and recorded.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let relay = Arc::new(self);
         let (told_to_stop, stopped) = watch::channel(false);
@@ -126,7 +126,7 @@ impl Relay {
         while tasks.join_next().await.is_some() {}
     }
 
-    /// Looks after one sink until it is removed or the relay stops.
+    /// Delivers to one sink until it is removed or the relay stops.
     async fn tend(&self, name: Slug, mut stopped: watch::Receiver<bool>) {
         let mut follower = self.store.follow(Cursor::START);
         let mut signal = self.store.signals().sinks();
@@ -155,9 +155,9 @@ impl Relay {
             };
             match next {
                 Next::End => return,
-                Next::Deliver(state, told) => {
+                Next::Deliver(state, events) => {
                     let mut budget = pin!(sleep(self.budget()));
-                    let round = self.round((&state, told), budget.as_mut(), &stopped);
+                    let round = self.round((&state, events), budget.as_mut(), &stopped);
                     if round.await.is_err() {
                         rest(self.config.database_pause, &mut stopped).await;
                     }
@@ -183,7 +183,7 @@ impl Relay {
     async fn gather(&self, follower: &mut Follower<'_>, state: SinkState) -> Next {
         follower.seek(state.cursor);
         match follower.next(self.config.batch).await {
-            Ok(told) => Next::Deliver(Box::new(state), told),
+            Ok(events) => Next::Deliver(Box::new(state), events),
             Err(error @ Error::Forgotten { .. }) => {
                 let name = state.sink.name;
                 match self.park(name, Parked::Forgotten, error.to_string()).await {
@@ -200,10 +200,10 @@ impl Relay {
         self.config.pace.lease.saturating_sub(self.config.request * 3 / 2)
     }
 
-    /// One round: lease, deliver in order, write down how far it came.
+    /// One round: lease, deliver in order, record the cursor.
     async fn round(
         &self,
-        (state, told): (&SinkState, Vec<LoggedEvent>),
+        (state, events): (&SinkState, Vec<LoggedEvent>),
         mut budget: Pin<&mut Sleep>,
         stopped: &watch::Receiver<bool>,
     ) -> Result<(), Error> {
@@ -214,8 +214,8 @@ impl Relay {
         let mut cursor = lease.cursor;
         let mut end = RoundEnd::Done;
         // If the place has moved since the rows were read, they are not the next ones.
-        let told = if cursor == state.cursor { told } else { vec![] };
-        for told in told {
+        let events = if cursor == state.cursor { events } else { vec![] };
+        for event in events {
             let over = tokio::select! {
                 biased;
                 () = &mut budget => true,
@@ -224,19 +224,19 @@ impl Relay {
             if over {
                 break;
             }
-            if let Err(failed) = self.deliver(&lease, &told).await {
+            if let Err(failed) = self.deliver(&lease, &event).await {
                 end = self.judge(&lease, cursor != lease.cursor, failed);
                 break;
             }
-            cursor = told.cursor;
+            cursor = event.cursor;
         }
         self.store.settle_sink(Settlement { lease, cursor, end }).await?;
         Ok(())
     }
 
-    async fn deliver(&self, lease: &SinkState, told: &LoggedEvent) -> Result<(), Failed> {
-        let id = told.id.to_string();
-        let event = envelope(self.store.installation().id, told);
+    async fn deliver(&self, lease: &SinkState, logged: &LoggedEvent) -> Result<(), Failed> {
+        let id = logged.id.to_string();
+        let event = envelope(self.store.installation().id, logged);
         let body = serde_json::to_vec(&event).unwrap_or_default();
         let headers = match &lease.sink.proof {
             Some(proof) => {
@@ -256,7 +256,7 @@ impl Relay {
             answer @ (Answer::Later | Answer::Refused | Answer::Gone) => Err(Failed {
                 answer,
                 retry_after: answered.retry_after,
-                // Nothing of the body: it is a stranger's text and might repeat our secret.
+                // Nothing of the body: it is untrusted text and might repeat our secret.
                 trouble: format!("it answered {}", answered.status),
             }),
         }

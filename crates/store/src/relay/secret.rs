@@ -1,4 +1,4 @@
-//! The secret of a sink: read where it lies, used, and never shown.
+//! The secret of a sink: read from its file or variable, used, and never shown.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use usher_kernel::Timestamp;
 /// What begins the text of a secret that is base64, as Standard Webhooks writes it.
 const PREFIX: &str = "whsec_";
 
-/// A secret. It has no `Display`, and its `Debug` says nothing.
+/// A secret. It has no `Display`, and its `Debug` prints nothing.
 #[derive(Clone)]
 pub struct Secret(String);
 
@@ -31,9 +31,9 @@ impl Secret {
         plain.then(|| Self(text.to_owned()))
     }
 
-    /// The headers that show who we are. A bearer token is the secret itself. A signature is that
-    /// of Standard Webhooks: over the id, the time and the body, so that a delivery cannot be
-    /// changed, nor repeated much later.
+    /// The headers that authenticate a delivery. A bearer token is the secret itself. A signature
+    /// is that of Standard Webhooks: over the id, the time and the body, so that a delivery cannot
+    /// be changed, nor repeated much later.
     pub(crate) fn prove(
         &self,
         scheme: Scheme,
@@ -72,13 +72,13 @@ impl Secret {
     }
 }
 
-/// Reads secrets where they lie. They are read for every delivery: a new one counts at once.
+/// Reads secrets for every delivery, so that a rotated one is used at once.
 pub trait Secrets: Send + Sync {
     /// The secret at a coordinate, or `None` if there is none.
     fn read(&self, at: &SecretCoordinate) -> Option<Secret>;
 }
 
-/// Secrets in files, and in the variables that this function knows.
+/// Secrets in files, and in the variables that this function looks up.
 pub struct SecretsOf<F>(pub F);
 
 impl<F: Fn(&str) -> Option<String> + Send + Sync> Secrets for SecretsOf<F> {
@@ -99,7 +99,7 @@ mod tests {
 
     // Requirement: Y-9
     #[test]
-    fn a_delivery_is_signed_as_standard_webhooks_says() {
+    fn a_delivery_is_signed_as_standard_webhooks_requires() {
         let secret = Secret::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
         let headers = secret.prove(
             Scheme::Hmac,

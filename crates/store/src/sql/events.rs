@@ -58,7 +58,7 @@ struct EventRow {
 /// A crossing of a resource, with the version it brings.
 pub(crate) type Crossing<'a> = (&'a Resource, Version, &'a Event);
 
-/// Tells of crossings, in their transaction.
+/// Writes the events of crossings, in their transaction.
 pub(crate) async fn write(conn: &mut Conn, crossings: &[Crossing<'_>]) -> Result<(), Error> {
     if crossings.is_empty() {
         return Ok(());
@@ -98,8 +98,8 @@ fn payload(resource: &Resource, event: &Event) -> Map<String, Value> {
     data
 }
 
-/// The next rows after a cursor. Rows that an open transaction could still come before are left
-/// for the next call.
+/// The next rows after a cursor. Rows that an open transaction could still precede are returned by
+/// a later call.
 async fn read(conn: &mut Conn, after: Cursor, count: u32) -> Result<Vec<LoggedEvent>, Error> {
     let rows = sqlx::query_as::<Db, EventRow>(READ_EVENTS)
         .bind(after.epoch.cast_signed())
@@ -109,7 +109,7 @@ async fn read(conn: &mut Conn, after: Cursor, count: u32) -> Result<Vec<LoggedEv
         .fetch_all(&mut *conn)
         .await
         .doing("read events")?;
-    // The floor is read with the rows, or after them: whatever was forgotten before is noticed.
+    // The floor is read with the rows, or after them: a deletion before that is noticed.
     let floor = match rows.first() {
         Some(row) => row.floor()?,
         None => floor(conn).await?,
@@ -120,7 +120,7 @@ async fn read(conn: &mut Conn, after: Cursor, count: u32) -> Result<Vec<LoggedEv
     rows.into_iter().map(EventRow::event).collect()
 }
 
-/// The last place of the log that was forgotten.
+/// The cursor of the last deleted event.
 pub(crate) async fn floor(conn: &mut Conn) -> Result<Cursor, Error> {
     let row = sqlx::query_as::<Db, (i64, String, i64)>(READ_FLOOR)
         .fetch_optional(&mut *conn)
@@ -142,7 +142,7 @@ async fn is_held_back(conn: &mut Conn, sql: &'static str, after: Cursor) -> Resu
     Ok(found.is_some())
 }
 
-/// What may be forgotten: from the floor up to this place.
+/// What may be deleted: from the floor up to this cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Old {
     floor: Cursor,
@@ -154,8 +154,8 @@ pub(crate) struct Old {
     pub(crate) held_by: Option<String>,
 }
 
-/// Looks which rows from the beginning of the log are older than this and were delivered to every
-/// sink, up to so many.
+/// Finds the rows from the beginning of the log that are older than this and were delivered to
+/// every sink, up to so many.
 pub(crate) async fn old(conn: &mut Conn, older_than: Timestamp, count: u32) -> Result<Old, Error> {
     let floor = floor(conn).await?;
     let rows = sqlx::query_as::<Db, (i64, String, i64, Time)>(READ_OLDEST)
@@ -165,7 +165,7 @@ pub(crate) async fn old(conn: &mut Conn, older_than: Timestamp, count: u32) -> R
         .bind(i64::from(count))
         .fetch_all(&mut *conn)
         .await
-        .doing("look for old events")?;
+        .doing("find old events")?;
     let mut old = Old { floor, up_to: None, rows: 0, held_by: None };
     // Sinks are read after the rows: a new one begins after them or at the floor.
     let slowest = sinks::slowest(conn).await?;
@@ -184,7 +184,7 @@ pub(crate) async fn old(conn: &mut Conn, older_than: Timestamp, count: u32) -> R
     Ok(old)
 }
 
-/// Forgets rows from the beginning of the log that are older than this and were delivered to every
+/// Deletes rows from the beginning of the log that are older than this and were delivered to every
 /// sink, up to so many.
 pub(crate) async fn forget(
     conn: &mut Conn,
@@ -203,14 +203,14 @@ pub(crate) async fn forget(
         .bind(rows.cast_signed())
         .execute(&mut *conn)
         .await
-        .doing("forget events")?;
+        .doing("delete old events")?;
     sqlx::query::<Db>(WRITE_FLOOR)
         .bind(up_to.epoch.cast_signed())
         .bind(up_to.transaction.to_string())
         .bind(up_to.seq.cast_signed())
         .execute(&mut *conn)
         .await
-        .doing("forget events")?;
+        .doing("delete old events")?;
     Ok(done.rows_affected())
 }
 
@@ -220,7 +220,7 @@ pub(crate) fn cursor(epoch: i64, xid: &str, seq: i64) -> Result<Cursor, Error> {
 }
 
 impl EventRow {
-    /// The last place of the log that was forgotten when this row was read.
+    /// The cursor of the last deleted event when this row was read.
     fn floor(&self) -> Result<Cursor, Error> {
         match (self.floor_epoch, &self.floor_xid, self.floor_seq) {
             (Some(epoch), Some(xid), Some(seq)) => cursor(epoch, xid, seq),

@@ -1,10 +1,10 @@
 //! Writes of one kind that wait at the same time share statements and a commit.
 //!
-//! No write waits for company: one that finds a worker free is written at once, and what comes
-//! while
-//! the workers are busy goes together. A group that fails as a whole is undone and each of its
-//! members written alone, beside the workers: none of them bears another's failure, and a row that
-//! a client outside holds delays only its own write by more than the bound of a group.
+//! No write waits for others: one that finds a worker free is written at once, and those that
+//! arrive while all workers are busy form the next group. A group that fails as a whole is undone
+//! and each of its members written alone, beside the workers: no failure spreads to another member,
+//! and a row that a client outside holds delays only its own write by more than the bound of a
+//! group.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

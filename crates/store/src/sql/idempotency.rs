@@ -9,7 +9,7 @@ writes! {
     fn forget_keys(count: u32) -> u64 = |conn| forget(conn, count);
 }
 
-/// Remembers a key; one that is remembered for something else already moved the views.
+/// Records a key; if it is in use for another request, the views have moved.
 pub(crate) async fn remember(
     conn: &mut Conn,
     key: &RememberedKey,
@@ -33,7 +33,7 @@ pub(crate) async fn remember(
         .bind(i64::try_from(key.keep.as_micros()).unwrap_or(i64::MAX))
         .execute(&mut *conn)
         .await
-        .doing("remember an idempotency key")?;
+        .doing("record an idempotency key")?;
     if kept.rows_affected() == 1 {
         Ok(())
     } else {
@@ -41,14 +41,14 @@ pub(crate) async fn remember(
     }
 }
 
-/// Whether the time of some idempotency key has passed.
+/// Whether some idempotency key has expired.
 pub(crate) async fn has_expired(conn: &mut Conn) -> Result<bool, Error> {
     let sql = concat!("SELECT 1 FROM idempotency_keys WHERE expires_at <= ", now!(), " LIMIT 1");
-    let found = sqlx::query::<Db>(sql).fetch_optional(conn).await.doing("look for old keys")?;
+    let found = sqlx::query::<Db>(sql).fetch_optional(conn).await.doing("find expired keys")?;
     Ok(found.is_some())
 }
 
-/// Forgets idempotency keys whose time has passed, the oldest first, up to so many.
+/// Deletes expired idempotency keys, the oldest first, up to so many.
 async fn forget(conn: &mut Conn, count: u32) -> Result<u64, Error> {
     let sql = concat!(
         "DELETE FROM idempotency_keys WHERE (caller, project, key) IN (
@@ -61,6 +61,6 @@ async fn forget(conn: &mut Conn, count: u32) -> Result<u64, Error> {
         .bind(i64::from(count))
         .execute(conn)
         .await
-        .doing("forget idempotency keys")?;
+        .doing("delete expired keys")?;
     Ok(done.rows_affected())
 }

@@ -8,7 +8,7 @@ use crate::migrate::{Direction, Progress, Refusal, Status, Step, compare};
 
 const DOING: &str = "migrate the schema";
 
-/// Goes the way, and says where the schema is then. Nothing is changed unless all of it is.
+/// Migrates the schema and returns its state. Either every step is applied or none.
 pub(crate) async fn run(
     conn: &mut Conn,
     way: Direction,

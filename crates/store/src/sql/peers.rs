@@ -154,7 +154,7 @@ async fn mesh(
     Ok((now, mesh?))
 }
 
-/// The peers of a project that are on their way out.
+/// The peers of a project that are being drained.
 async fn leaving(conn: &mut Conn, project: ProjectId) -> Result<Vec<PeerStatus>, Error> {
     let sql = concat!(
         "SELECT ",
@@ -203,8 +203,8 @@ async fn rows(
     rows.into_iter().map(PeerRow::status).collect()
 }
 
-/// Writes that a peer is lost or live again and wakes its resource; `false` if that was
-/// known, or if it is out.
+/// Records that a peer is lost or live again and wakes its resource; `false` if it already was,
+/// or if it is deregistered.
 async fn hear(conn: &mut Conn, id: PeerId, heard: bool) -> Result<bool, Error> {
     let lose = concat!(
         "UPDATE peers SET lost_since = ",
@@ -217,7 +217,7 @@ async fn hear(conn: &mut Conn, id: PeerId, heard: bool) -> Result<bool, Error> {
         .bind(id.as_uuid())
         .fetch_optional(&mut *conn)
         .await
-        .doing("write whether a peer is heard")?;
+        .doing("record whether a peer is live")?;
     let Some(resource) = resource else { return Ok(false) };
     queue::wake(conn, WorkItem::Resource(ResourceId::from_uuid(resource))).await?;
     Ok(true)
@@ -316,7 +316,7 @@ impl PeerRow {
 async fn being_left(conn: &mut Conn) -> Result<Vec<ProjectId>, Error> {
     let sql = "SELECT DISTINCT project FROM peers WHERE stage IN ('cordoned', 'draining')";
     let projects = sqlx::query_scalar::<Db, Uuid>(sql).fetch_all(&mut *conn).await;
-    let projects = projects.doing("read the projects that nodes leave")?;
+    let projects = projects.doing("read the projects with draining nodes")?;
     Ok(projects.into_iter().map(ProjectId::from_uuid).collect())
 }
 
@@ -330,11 +330,11 @@ async fn ask(conn: &mut Conn, leaver: PeerId) -> Result<bool, Error> {
         .bind(leaver.as_uuid())
         .execute(conn)
         .await
-        .doing("ask for acknowledgements")?;
+        .doing("request acknowledgements")?;
     Ok(asked.rows_affected() > 0)
 }
 
-/// What was acknowledged never goes back.
+/// The acknowledged snapshot only grows.
 async fn acknowledge(
     conn: &mut Conn,
     project: ProjectId,
@@ -357,7 +357,7 @@ async fn acknowledge(
         .bind(project.as_uuid())
         .fetch_all(&mut *conn)
         .await
-        .doing("look who waits for acknowledgements")?;
+        .doing("find who waits for acknowledgements")?;
     for resource in waiting {
         queue::wake(conn, WorkItem::Resource(ResourceId::from_uuid(resource))).await?;
     }

@@ -70,7 +70,7 @@ async fn wake_users(conn: &mut Conn, id: ProviderConfigId) -> Result<(), Error> 
     Ok(())
 }
 
-/// The first user of a ProviderConfig brings its row along.
+/// Inserts a ProviderConfig with its first user.
 pub(crate) async fn insert(
     conn: &mut Conn,
     config: &ProviderConfig,
@@ -179,7 +179,7 @@ async fn one(conn: &mut Conn, id: ProviderConfigId) -> Read<ProviderConfig> {
     found.map_or_else(|| Err(missing()), |(_, read)| read)
 }
 
-/// Reads ProviderConfigs, each in one piece; one that cannot be read spoils no other.
+/// Reads ProviderConfigs, each in one piece; one that cannot be read fails no other.
 pub(crate) async fn many(
     conn: &mut Conn,
     ids: Vec<Uuid>,

@@ -78,7 +78,7 @@ impl Port {
         }
     }
 
-    /// The version of a record and the write that made it. A commit that is still under way holds
+    /// The version of a record and the write that made it. A commit that is still in progress holds
     /// the row, so that this waits for its end.
     pub(super) async fn written(&self, id: Uuid) -> Result<Option<(Version, Uuid)>, Error> {
         let sql = concat!("SELECT version, write_id FROM records WHERE id = $1", lock!());
@@ -87,7 +87,7 @@ impl Port {
             .bind(id)
             .fetch_optional(conn)
             .await
-            .doing("read what became of a commit")?;
+            .doing("read the outcome of a commit")?;
         Ok(found.map(|(number, by)| (version(number), by)))
     }
 }

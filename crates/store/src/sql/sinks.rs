@@ -82,7 +82,7 @@ macro_rules! sink_columns {
     };
 }
 
-/// Enters a sink.
+/// Creates a sink.
 async fn create(conn: &mut Conn, it: &Sink, from: Beginning) -> Result<(), Error> {
     let Cursor { epoch, transaction, seq } = match from {
         Beginning::Oldest => Cursor::START,
@@ -143,7 +143,7 @@ async fn delete(conn: &mut Conn, name: &Slug) -> Result<(), Error> {
     found(done.rows_affected(), name)
 }
 
-/// Stops deliveries. A delivery that is under way cannot be recorded any more.
+/// Stops deliveries. A delivery in progress cannot be recorded any more.
 async fn park(conn: &mut Conn, name: &Slug) -> Result<(), Error> {
     let sql = "UPDATE sinks SET parked = $2, fence = fence + 1, lease_until = NULL WHERE name = $1";
     let done = sqlx::query::<Db>(sql)
@@ -166,7 +166,7 @@ pub(crate) async fn park_all(conn: &mut Conn) -> Result<(), Error> {
     Ok(())
 }
 
-/// Goes on with deliveries. A place that was forgotten is refused.
+/// Resumes deliveries. A cursor whose events were deleted is refused.
 async fn resume(conn: &mut Conn, name: &Slug, from: Option<Cursor>) -> Result<(), Error> {
     if let Some(after) = from {
         let floor = events::floor(conn).await?;
@@ -288,14 +288,14 @@ pub(crate) async fn end(conn: &mut Conn) -> Result<Cursor, Error> {
     }
 }
 
-/// The sink that has come least far, and how far.
+/// The sink with the oldest cursor, and that cursor.
 pub(crate) async fn slowest(conn: &mut Conn) -> Result<Option<(String, Cursor)>, Error> {
     let sql = "SELECT name, epoch, CAST(xid AS text), seq FROM sinks
         ORDER BY epoch, sinks.xid, seq, name LIMIT 1";
     let row = sqlx::query_as::<Db, (String, i64, String, i64)>(sql)
         .fetch_optional(conn)
         .await
-        .doing("look for the slowest sink")?;
+        .doing("find the slowest sink")?;
     row.map(|(name, epoch, xid, seq)| Ok((name, events::cursor(epoch, &xid, seq)?))).transpose()
 }
 

@@ -38,7 +38,7 @@ async fn count_present_in(conn: &mut Conn, world: &str) -> Result<u32, Error> {
     let sql = "SELECT count(*) FROM resources
         WHERE world = $1 AND generation_state = 'Live' AND deletion_requested_at IS NULL";
     let count = sqlx::query_scalar::<Db, i64>(sql).bind(world).fetch_one(conn).await;
-    Ok(u32::try_from(count.doing("count what stands in a world")?).unwrap_or(u32::MAX))
+    Ok(u32::try_from(count.doing("count the resources in a world")?).unwrap_or(u32::MAX))
 }
 
 /// The first answer pins; afterwards the revision only grows, and only with the identity.

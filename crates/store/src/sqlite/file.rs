@@ -16,7 +16,7 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock of a database, or says who has it.
+    /// Takes the lock of a database; an error if another process has it.
     ///
     /// The mark inside stays where it is when the database is copied elsewhere: that is how a copy
     /// is distinguished from the original.
@@ -52,7 +52,7 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         // A child of this process that has not begun its own program yet has the file open too, and
-        // would keep the lock. A lock that cannot be let go ends with the file.
+        // would keep the lock. A lock that cannot be released ends with the file.
         let _ = self.file.unlock();
     }
 }

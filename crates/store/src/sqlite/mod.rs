@@ -1,4 +1,4 @@
-//! SQLite: what it spells its own way, and its pool.
+//! SQLite: its dialect and its pool.
 
 mod file;
 mod pool;
@@ -37,12 +37,12 @@ pub(crate) const BEGIN_EPOCH: &str = "
         SET seq = MAX(seq, (SELECT epoch FROM installation) * 1099511627776)
         WHERE name = 'events'";
 
-/// There is one writer: what is there was committed in the order of its row ids.
+/// There is one writer: rows were committed in the order of their row ids.
 pub(crate) const READ_EVENTS: &str = "SELECT epoch, '0' AS xid, seq, id, resource, project,
         version, type, occurred_at, data, (SELECT epoch FROM event_floor) AS floor_epoch,
         '0' AS floor_xid, (SELECT seq FROM event_floor) AS floor_seq
     FROM events WHERE seq > $3 ORDER BY seq LIMIT $4";
-/// What is there may be read.
+/// Every row may be read.
 pub(crate) const HELD_BACK: Option<&str> = None;
 pub(crate) const READ_END: &str =
     "SELECT epoch, '0', seq FROM events ORDER BY events.seq DESC LIMIT 1";
@@ -158,8 +158,8 @@ pub(crate) async fn open(path: &Path, settings: Settings) -> Result<sql::port::P
     Ok(sql::port::Port::new(pool, settings, installation))
 }
 
-/// Ends every lease: its holder had the file open, and the lock says that no process has it any
-/// more. The twin of the kernel's rule for one entry.
+/// Ends every lease: its holder had the file open, and the file lock proves that no process has
+/// it open any more. The twin of the kernel's rule for one entry.
 async fn end_leases(conn: &mut Conn) -> Result<(), Error> {
     let sql = concat!(
         "UPDATE queue SET due = CASE WHEN due < lease_until THEN due ELSE due - lease_until + ",
@@ -175,7 +175,7 @@ async fn end_leases(conn: &mut Conn) -> Result<(), Error> {
     Ok(())
 }
 
-/// Brings the schema in a file up or down; a file that is not there is made on the way up.
+/// Migrates the schema of a file up or down; migrating up creates a missing file.
 pub(crate) async fn migrate(
     path: &Path,
     way: Direction,
@@ -184,7 +184,7 @@ pub(crate) async fn migrate(
     let _lock = file::Lock::take(path)?;
     let mut conn = pool::writer(path, way == Direction::Up).await?;
     let done = sql::migrate::run(&mut conn, way, progress).await;
-    // The answer is there; a connection that cannot be closed politely does not change it.
+    // The result is known; an error while closing the connection does not change it.
     let _ = sqlx::Connection::close(conn).await;
     done
 }

@@ -27,18 +27,18 @@ const STATEMENTS_MAX: usize = 512;
 
 /// A job's future.
 pub(crate) type Job<'c, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'c>>;
-/// A job that says what to answer once its group is committed, or not; without a connection it is
-/// not done.
+/// A job that returns what to answer once its group is committed or has failed; without a
+/// connection it is not run.
 type Queued = Box<dyn for<'c> FnOnce(Option<&'c mut Conn>) -> Replying<'c> + Send>;
 /// A message to the writer.
 enum Message {
     Write(Queued),
-    /// Let go of the file, and say when that is done.
+    /// Close the file, and report when that is done.
     Close(oneshot::Sender<()>),
 }
 type Replying<'c> = Pin<Box<dyn Future<Output = Reply> + Send + 'c>>;
 
-/// What a job left behind: whether its writes count, and whom to tell.
+/// The result of a job: whether its writes count, and where to send its answer.
 struct Reply {
     keep: bool,
     tell: Box<dyn FnOnce(Result<(), Arc<sqlx::Error>>) + Send>,
@@ -115,13 +115,13 @@ impl Pool {
                 };
                 let keep = matches!(done, Some(Ok(_)));
                 let tell = Box::new(move |committed: Result<(), Arc<sqlx::Error>>| {
-                    let told = match (done, committed) {
+                    let result = match (done, committed) {
                         (None | Some(Ok(_)), Err(source)) => Err(group_failed(&source)),
                         (None, Ok(())) => Err(Error::Closed),
                         (Some(done), _) => done,
                     };
                     // The caller may have stopped waiting.
-                    let _ = answer.send(told);
+                    let _ = answer.send(result);
                 });
                 Reply { keep, tell }
             })
@@ -130,7 +130,7 @@ impl Pool {
         answered.await.map_err(|_| Error::Closed)?
     }
 
-    /// As [`Pool::write`], for a job of statements that each may be repeated and stand alone.
+    /// As [`Pool::write`], for a job of idempotent, independent statements.
     pub(crate) async fn write_one<T, J>(&self, job: J) -> Result<T, Error>
     where
         J: for<'c> Fn(&'c mut Conn) -> Job<'c, T> + Send + 'static,
@@ -144,7 +144,7 @@ impl Pool {
         self.readers.close().await;
         let (done, waiting) = oneshot::channel();
         if self.writer.send(Message::Close(done)).await.is_ok() {
-            // A writer that is gone already has let go of the file.
+            // A writer that is gone has already closed the file.
             let _ = waiting.await;
         }
     }
@@ -163,7 +163,7 @@ fn group_failed(source: &Arc<sqlx::Error>) -> Error {
 }
 
 /// Takes whatever waits, up to so many, into one transaction; ends on request, or when no
-/// caller is left.
+/// caller remains.
 async fn write_groups(
     mut conn: Conn,
     mut queue: mpsc::Receiver<Message>,
@@ -185,7 +185,7 @@ async fn write_groups(
         }
     }
     queue.close();
-    // The file is let go only when the last write is through.
+    // The file is closed only after the last write.
     let _ = conn.close().await;
     drop(lock);
     for done in finalization {

@@ -1,4 +1,4 @@
-//! Backups that are made while others write, and what a store says after a restore.
+//! Backups that are made under load, and the state of a store after a restore.
 //!
 //! The commands are those of the page on backups.
 
@@ -19,7 +19,7 @@ use crate::test_store::{Folder, TestDatabase, on_both_databases, read_events};
 /// What is set in every restored database before it is opened.
 const MARK: &str = "UPDATE installation SET database_identifier = 'restored'";
 
-/// Copies a database while others write, and brings the copy up elsewhere.
+/// Copies a database under load, and restores the copy elsewhere.
 async fn copy(from: &TestDatabase, folder: &Folder) -> Option<TestDatabase> {
     match &from.place {
         Place::Sqlite(_) => {
@@ -103,9 +103,9 @@ impl Writers {
 async fn whole(store: &Store) -> Vec<LoggedEvent> {
     let (mut all, mut after) = (vec![], Cursor::START);
     for _ in 0..2_000 {
-        let told = store.events(after, 1_000).await.unwrap();
-        after = told.last().map_or(after, |it| it.cursor);
-        all.extend(told);
+        let batch = store.events(after, 1_000).await.unwrap();
+        after = batch.last().map_or(after, |it| it.cursor);
+        all.extend(batch);
         if !store.is_held_back(after).await.unwrap() {
             return all;
         }
@@ -119,7 +119,8 @@ async fn open(place: &Place, moved: Moved) -> Arc<Store> {
     Arc::new(Store::open(place, settings).await.unwrap())
 }
 
-/// Red by: a copy that tears a transaction, an epoch that does not grow, a queue that forgets.
+/// Red by: a copy that tears a transaction, an epoch that does not grow, a queue entry that is
+/// lost.
 // Requirement: Y-17
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_backup_under_load_is_complete_and_usable_after_its_restore() {
@@ -149,7 +150,7 @@ async fn a_backup_under_load_is_complete_and_usable_after_its_restore() {
     .await;
 }
 
-/// Everything that was acknowledged before the backup began is there, with its event and entry.
+/// Everything that was acknowledged before the backup began exists, with its event and entry.
 async fn whole_and_consistent(
     test_database: &TestDatabase,
     store: &Store,
@@ -167,8 +168,8 @@ async fn whole_and_consistent(
         assert_eq!(test_database.number(sql).await, items, "{sql}");
     }
     let asked = "SELECT COUNT(*) FROM resources WHERE deletion_requested_at IS NOT NULL";
-    let told = "SELECT COUNT(*) FROM events WHERE type = 'broker.ProvisionedResourceDeleting'";
-    assert_eq!(test_database.number(asked).await, test_database.number(told).await);
+    let emitted = "SELECT COUNT(*) FROM events WHERE type = 'broker.ProvisionedResourceDeleting'";
+    assert_eq!(test_database.number(asked).await, test_database.number(emitted).await);
     if let Place::Sqlite(_) = test_database.place {
         assert_eq!(test_database.number("SELECT COUNT(*) FROM pragma_foreign_key_check").await, 0);
         let sound = "SELECT COUNT(*) FROM pragma_integrity_check WHERE integrity_check = 'ok'";
@@ -178,7 +179,7 @@ async fn whole_and_consistent(
     assert!(kept.len() < seen.len(), "the restore went back in time");
     let ids: Vec<_> = kept.iter().map(|it| it.id).collect();
     let known: Vec<_> = seen.iter().map(|it| it.id).filter(|it| ids.contains(it)).collect();
-    assert_eq!(ids, known, "nothing but what was told, in the same order");
+    assert_eq!(ids, known, "only events that were read before, in the same order");
 }
 
 /// New events come after all old ones, also for a reader that had read events which are lost now;
@@ -192,7 +193,7 @@ async fn goes_on(world: &World, seen: &[LoggedEvent]) {
     assert!(new[0].cursor > last && seen.iter().all(|it| it.id != new[0].id));
     world.claim(WorkItem::Resource(resource.id())).await;
     let sinks = world.store.sinks().await.unwrap();
-    assert_eq!(sinks[0].parked, None, "the same installation tells its sinks on");
+    assert_eq!(sinks[0].parked, None, "the same installation keeps delivering to its sinks");
 }
 
 /// Red by: a restore in place that takes itself for the original.
@@ -210,7 +211,7 @@ async fn a_restore_in_place_is_noticed_by_its_mark() {
         world.declare("lost").await;
         let lost = read_events(&store, Cursor::START, 2).await;
         store.close().await;
-        // In place: the file comes back under its old name, beside its old lock.
+        // In place: the file is restored under its old name, beside its old lock.
         let places = (&test_database.place, &copied.place);
         let place = if let (Place::Sqlite(to), Place::Sqlite(from)) = places {
             for end in ["-wal", "-shm"] {
@@ -238,7 +239,7 @@ async fn goes_on_without_sinks(world: &World, seen: &[LoggedEvent]) {
     assert_eq!(new[0].about.resource(), Some(resource.id()));
 }
 
-/// Red by: a promotion that makes another installation, or one that leaves the epoch alone.
+/// Red by: a promotion that makes another installation, or one that keeps the epoch.
 // Requirement: Y-18
 #[tokio::test]
 async fn a_server_on_another_timeline_is_the_same_installation_in_a_new_epoch() {
@@ -256,5 +257,5 @@ async fn a_server_on_another_timeline_is_the_same_installation_in_a_new_epoch() 
     assert_eq!(settle().await, (first, Provenance::Recovered, 2));
     assert_eq!(settle().await, (first, Provenance::Known, 2));
     test_database.execute("UPDATE installation SET timeline = NULL").await;
-    assert_eq!(settle().await, (first, Provenance::Known, 2), "an older program did not know it");
+    assert_eq!(settle().await, (first, Provenance::Known, 2), "an older program did not record it");
 }

@@ -1,4 +1,4 @@
-//! Commits: versions, consequences, and what is not written.
+//! Commits: versions, side writes, and what is not written.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ async fn a_commit_that_fails_writes_nothing_of_it() {
         let read = test.store.resource(id).await.unwrap();
         let mut step = write(&read, |it| it.phase = Phase::Ready, Some(Event::Ready));
         let leased = world.claim(WorkItem::Resource(id)).await;
-        // The database refuses the last thing that a commit writes.
+        // The database refuses the last statement of a commit.
         test.database.execute(refusal(test.database.is_postgres())).await;
         let (item, claim, wake) = (leased.item, leased.claim, Wake::Never);
         step.release = Some(Release { item, claim, wake, reason: "NoSuchReason" });
@@ -67,7 +67,7 @@ const fn refusal(is_postgres: bool) -> &'static str {
 /// Red by: identity rows that are added instead of written over, or lose their order.
 // Requirement: Q-8
 #[tokio::test]
-async fn a_book_is_read_back_as_it_was_written() {
+async fn a_name_ledger_is_read_back_as_it_was_written() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let id = world.declare("web").await.id();
@@ -126,7 +126,7 @@ async fn a_state_that_did_not_change_is_not_written() {
         let (claim, wake, reason) = (leased.claim, Wake::OnChange, "AsDeclared");
         test.store.release(Release { item, claim, wake, reason }).await.unwrap();
         let written = "SELECT CAST(n AS bigint) FROM written";
-        assert_eq!(test.database.number(written).await, 0, "claims, rows and rests write no state");
+        assert_eq!(test.database.number(written).await, 0, "claims and requeues write no state");
         let read = record(&world.claim(item).await).clone();
         let step = write(&read, |it| it.phase = Phase::Provisioning, None);
         test.store.commit(step).await.unwrap();
@@ -176,7 +176,7 @@ async fn users(test: &TestStore, id: usher_domain::object::id::ProviderConfigId)
     (record.state.users, record.version)
 }
 
-/// Red by: a consequence that is left out, or done twice.
+/// Red by: a side write that is omitted, or done twice.
 // Requirement
 #[tokio::test]
 async fn an_end_releases_what_it_held_and_begins_a_tombstone() {
@@ -200,8 +200,8 @@ async fn an_end_releases_what_it_held_and_begins_a_tombstone() {
         assert!(test.store.entry(tombstone).await.unwrap().is_some());
         let occupancy = test.store.occupancy(world.project).await.unwrap();
         assert_eq!((occupancy.rows, occupancy.tombstones), (1, 1));
-        let told = read_events(&test.store, Cursor::START, 3).await;
-        let last = told.last().unwrap();
+        let events = read_events(&test.store, Cursor::START, 3).await;
+        let last = events.last().unwrap();
         assert_eq!(
             (of_resource(last).2, &last.data["outcome"]),
             (EventType::Deleted, &"removed".into())
@@ -224,7 +224,7 @@ async fn an_end_releases_what_it_held_and_begins_a_tombstone() {
     .await;
 }
 
-/// Red by: a ProviderConfig that is woken whenever a user joins or leaves, or not when it must be.
+/// Red by: a ProviderConfig that is woken for every added or removed user, or not when it must be.
 // Requirement: P-14
 #[tokio::test]
 async fn only_the_first_user_and_the_last_wake_their_provider_config() {
@@ -245,9 +245,9 @@ async fn only_the_first_user_and_the_last_wake_their_provider_config() {
         end(first.id()).await;
         assert_eq!((users(&test, config).await.0, wakes().await), (1, 0), "it still has one");
         end(second.id()).await;
-        assert_eq!((users(&test, config).await.0, wakes().await), (0, 1), "it may go");
+        assert_eq!((users(&test, config).await.0, wakes().await), (0, 1), "it may be deleted");
         world.declare("again").await;
-        assert_eq!((users(&test, config).await.0, wakes().await), (1, 2), "it is wanted again");
+        assert_eq!((users(&test, config).await.0, wakes().await), (1, 2), "it has a user again");
     })
     .await;
 }
@@ -274,7 +274,7 @@ async fn a_substrate_that_is_ready_starts_the_lifetime_of_its_token() {
     .await;
 }
 
-/// Red by: a text that only one of the databases can keep; its item would never get on.
+/// Red by: a text that only one of the databases can keep; its item would never make progress.
 // Requirement: Q-18
 #[tokio::test]
 async fn a_message_of_another_system_is_kept_whatever_it_contains() {
@@ -286,8 +286,8 @@ async fn a_message_of_another_system_is_kept_whatever_it_contains() {
         let event = Some(Event::Failed { message: message.clone() });
         let step = write(record(&leased), |it| it.phase = Phase::Failed, event);
         test.store.commit(step).await.unwrap();
-        let told = read_events(&test.store, Cursor::START, 2).await;
-        assert_eq!(told[1].data["message"], message.replace('\0', "\u{fffd}"));
+        let events = read_events(&test.store, Cursor::START, 2).await;
+        assert_eq!(events[1].data["message"], message.replace('\0', "\u{fffd}"));
         let trouble = Trouble::Rejected { what: message };
         test.store.postpone(item, leased.claim, trouble, None).await.unwrap();
         assert_eq!(test.store.entry(item).await.unwrap().unwrap().lease_until, None);
@@ -328,7 +328,7 @@ async fn a_write_that_fails_takes_none_of_its_group_along() {
 
 /// Red by: a store that still writes after it was closed, or keeps its file open.
 #[tokio::test]
-async fn a_closed_store_says_so_and_its_file_is_free() {
+async fn a_closed_store_refuses_writes_and_frees_its_file() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let item = WorkItem::Resource(world.declare("web").await.id());

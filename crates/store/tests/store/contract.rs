@@ -1,4 +1,4 @@
-//! The store keeps the promises of every store, on both databases, as the one in memory does.
+//! The contract of every store, run on both databases as on the one in memory.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ fn on(ids: impl AsyncFn() -> Option<TestDatabase>) {
     assert_eq!(tried, PROMISES.len());
 }
 
-/// Red by: whatever breaks one of the promises; the broken stores of the simulation show each.
+/// Red by: a violation of the contract; the broken stores of the simulation show each.
 // Requirement: W-5, Q-26
 #[test]
 fn sqlite_keeps_the_promises_of_every_store() {

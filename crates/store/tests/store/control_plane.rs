@@ -18,7 +18,7 @@ fn pin(identity: &str, revision: u64) -> Pin {
     Pin { identity: Uid::new(identity), revision }
 }
 
-/// Red by: a pin that another world moves, or that goes back.
+/// Red by: a pin that another world changes, or a revision that decreases.
 #[tokio::test]
 async fn a_world_is_pinned_once_and_its_revision_only_grows() {
     on_both(async |test: TestStore| {
@@ -76,10 +76,10 @@ async fn registered(world: &World, id: ResourceId) -> PeerId {
     consumed.peer
 }
 
-/// Red by: an acknowledgement that goes back, or that wakes no resource, or the wrong one.
+/// Red by: an acknowledged snapshot that decreases, or that wakes no resource or the wrong one.
 // Requirement: M-17
 #[tokio::test]
-async fn requested_acknowledgements_are_written_and_wake_the_leaving_resource() {
+async fn requested_acknowledgements_are_recorded_and_wake_the_drained_resource() {
     on_both(async |test: TestStore| {
         let store = &test.store;
         let world = World::new(store).await;
@@ -88,7 +88,7 @@ async fn requested_acknowledgements_are_written_and_wake_the_leaving_resource() 
             (registered(&world, leaving).await, registered(&world, staying).await);
         let seq = async |id| store.entry(WorkItem::Resource(id)).await.unwrap().unwrap().wake_seq;
         assert_eq!(store.leaving(world.project).await.unwrap(), []);
-        assert!(!store.ask_acknowledgements(leaver).await.unwrap(), "it does not leave");
+        assert!(!store.ask_acknowledgements(leaver).await.unwrap(), "it is not being drained");
         let now = store.now().await.unwrap();
         for step in [DrainStep::Cordon, DrainStep::RevokeKey] {
             let peer = store.peer(leaver).await.unwrap().unwrap().peer;
@@ -101,8 +101,8 @@ async fn requested_acknowledgements_are_written_and_wake_the_leaving_resource() 
         assert!(store.ask_acknowledgements(leaver).await.unwrap());
         assert!(!store.ask_acknowledgements(leaver).await.unwrap(), "once");
         assert!(store.leaving(world.project).await.unwrap()[0].asked_at.is_some());
-        for (told, kept) in [(7, 7), (6, 7)] {
-            store.acknowledge(world.project, vec![survivor], told).await.unwrap();
+        for (acknowledged, kept) in [(7, 7), (6, 7)] {
+            store.acknowledge(world.project, vec![survivor], acknowledged).await.unwrap();
             assert_eq!(store.peer(survivor).await.unwrap().unwrap().acknowledged, kept);
         }
         assert_eq!((seq(leaving).await, seq(staying).await), (before.0 + 2, before.1));
@@ -121,8 +121,8 @@ async fn a_peer_is_lost_once_and_live_again_once_and_wakes_its_resource() {
         let peer = registered(&world, id).await;
         let seq = async || store.entry(WorkItem::Resource(id)).await.unwrap().unwrap().wake_seq;
         let before = seq().await;
-        for (heard, changed) in [(true, false), (false, true), (false, false), (true, true)] {
-            assert_eq!(store.hear_peer(peer, heard).await.unwrap(), changed);
+        for (live, changed) in [(true, false), (false, true), (false, false), (true, true)] {
+            assert_eq!(store.hear_peer(peer, live).await.unwrap(), changed);
         }
         assert_eq!(seq().await, before + 2);
         let (now, mesh) = store.mesh(world.project).await.unwrap();
@@ -186,8 +186,8 @@ async fn a_released_lease_is_signalled_if_its_item_is_due() {
             let release = Release { item, claim, wake, reason: "AsDeclared" };
             assert!(store.release(release).await.unwrap());
             let patience = Duration::from_millis(if signalled { 60_000 } else { 20 });
-            let heard = tokio::time::timeout(patience, due.wait()).await.is_ok();
-            assert_eq!(heard, signalled, "{wake:?}, woken: {woken}");
+            let was_signalled = tokio::time::timeout(patience, due.wait()).await.is_ok();
+            assert_eq!(was_signalled, signalled, "{wake:?}, woken: {woken}");
         }
     })
     .await;

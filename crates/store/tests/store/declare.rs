@@ -123,7 +123,7 @@ impl World {
         }
     }
 
-    /// Claims until this item comes.
+    /// Claims until this item is leased.
     pub(crate) async fn claim(&self, item: WorkItem) -> Leased {
         for _ in 0..100 {
             let batch = self.store.claim_due(64).await.unwrap();
@@ -204,8 +204,8 @@ pub(crate) fn write(
     }
 }
 
-/// A commit that leaves three marks: if its version is even, the phase is `Ready` and the event
-/// `Ready` is emitted; the evidence of the first name says the version.
+/// A commit with three marks: if its version is even, the phase is `Ready` and the event `Ready`
+/// is emitted; the evidence of the first name is the version.
 pub(crate) fn marked(record: &Record<Resource>) -> ResourceWrite {
     let version = record.version.next();
     let ready = version.0.is_multiple_of(2);
@@ -216,7 +216,7 @@ pub(crate) fn marked(record: &Record<Resource>) -> ResourceWrite {
     ResourceWrite { rows: vec![row], ..write(record, |it| it.phase = phase, event) }
 }
 
-/// The write that ends an item: everything is gone, with its event.
+/// The write that finishes a resource: everything is gone, with its event.
 pub(crate) fn ending(record: &Record<Resource>) -> ResourceWrite {
     let end = |it: &mut Fields| {
         it.phase = Phase::Deleted;

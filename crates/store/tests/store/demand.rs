@@ -25,16 +25,16 @@ async fn a_roll_up_replaces_the_demand_unless_it_falls_too_suddenly() {
     on_both(async |test: TestStore| {
         let store = &test.store;
         assert_eq!(store.demand(&cluster("a")).await.unwrap(), None);
-        let heard = store.hear_demand(roll_up("a", "s", 20), None).await.unwrap();
-        assert_eq!((heard.judged, heard.demand.version), (Judged::Accepted, Version(1)));
+        let outcome = store.hear_demand(roll_up("a", "s", 20), None).await.unwrap();
+        assert_eq!((outcome.judged, outcome.demand.version), (Judged::Accepted, Version(1)));
         for (times, judged, rows) in
             [(2, Judged::Held, 20), (3, Judged::Held, 20), (4, Judged::Accepted, 1)]
         {
-            let heard = store.hear_demand(roll_up("a", "s", 1), None).await.unwrap();
-            assert_eq!((heard.judged, heard.demand.needs.len()), (judged, rows));
-            assert_eq!(heard.demand.version, Version(times));
-            assert_eq!(heard.demand.trust.is_held(), judged == Judged::Held);
-            assert_eq!(store.demand(&cluster("a")).await.unwrap(), Some(heard.demand));
+            let outcome = store.hear_demand(roll_up("a", "s", 1), None).await.unwrap();
+            assert_eq!((outcome.judged, outcome.demand.needs.len()), (judged, rows));
+            assert_eq!(outcome.demand.version, Version(times));
+            assert_eq!(outcome.demand.trust.is_held(), judged == Judged::Held);
+            assert_eq!(store.demand(&cluster("a")).await.unwrap(), Some(outcome.demand));
         }
         let refused = store.hear_demand(roll_up("a", "t", 1), None).await.unwrap_err();
         assert!(matches!(refused, Error::Served { .. }), "{refused}");
@@ -51,7 +51,7 @@ async fn a_roll_up_replaces_the_demand_unless_it_falls_too_suddenly() {
     .await;
 }
 
-/// Red by: a brake that forgets the other one, or an order without its row in the audit log.
+/// Red by: a brake that clears the other one, or a command without its row in the audit log.
 // Requirement: F-55
 #[tokio::test]
 async fn brakes_are_kept_for_every_replica_with_who_pulled_them() {

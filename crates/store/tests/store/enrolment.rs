@@ -39,7 +39,7 @@ async fn a_token_is_redeemed_once_and_its_peer_wakes_the_resource() {
         let id = world.declare("web").await.id();
         issue(&test.store, id).await.unwrap();
         issue(&test.store, id).await.unwrap();
-        assert_eq!(test.store.tokens(id).await.unwrap().len(), 1, "asking again is the same token");
+        assert_eq!(test.store.tokens(id).await.unwrap().len(), 1, "issuing is idempotent");
         let before = test.store.entry(WorkItem::Resource(id)).await.unwrap().unwrap();
         let first = request(&world, id, "nonce-nonce-nonce-1");
         let Outcome::Redeemed(consumed) = test.store.redeem(first.clone()).await.unwrap() else {
@@ -59,7 +59,7 @@ async fn a_token_is_redeemed_once_and_its_peer_wakes_the_resource() {
     .await;
 }
 
-/// Red by: intent that leaves tokens open, or redeeming that ignores the resource.
+/// Red by: teardown intent that keeps tokens valid, or redeeming that ignores the resource.
 // Requirement: Q-21
 #[tokio::test]
 async fn no_node_enrols_after_deletion_was_accepted() {

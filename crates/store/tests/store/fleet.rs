@@ -46,7 +46,7 @@ pub(crate) fn texts(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// A machine that its provider shows idle, with amounts that no small number holds.
+/// A machine that its provider reports idle, with very large and very small amounts.
 fn found(id: &str, owner: &str) -> Adopted {
     let raw = Raw {
         id: id.to_owned(),
@@ -68,7 +68,7 @@ pub(crate) fn cycle(lease: &ShardLease) -> Cycle {
     Cycle { lease: lease.clone(), writes: vec![], adopted: vec![], lists: vec![] }
 }
 
-/// Takes machines into the store.
+/// Adopts machines.
 pub(crate) async fn settle(store: &Store, lease: &ShardLease, ids: &[&str]) -> Vec<StoredMachine> {
     let adopted = ids.iter().map(|it| found(it, lease.shard.as_str())).collect();
     let written = store.commit_cycle(Cycle { adopted, ..cycle(lease) }).await.unwrap();
@@ -130,7 +130,7 @@ async fn every_acquisition_raises_the_epoch_and_none_takes_a_lease_that_runs() {
         assert!(state.is_held() && state.epoch == 1);
         assert!(store.release_shard(first.clone()).await.unwrap());
         assert!(!store.release_shard(first.clone()).await.unwrap(), "once");
-        assert_eq!(store.renew_shard(first, LONG).await.unwrap(), None, "it was given back");
+        assert_eq!(store.renew_shard(first, LONG).await.unwrap(), None, "it was released");
         let second = lease(store, "s", OVER).await;
         let third = lease(store, "s", LONG).await;
         assert_eq!((second.epoch, third.epoch), (2, 3));
@@ -229,11 +229,11 @@ async fn machines_are_read_back_as_they_were_written() {
         let read = store.machine(machine.id).await.unwrap();
         assert_eq!((read.record.version, &read.record.state), (Version(2), &next));
         assert_eq!(read.record.name_ledger, name_ledger);
-        let told = read_events(store, Cursor::START, 1).await;
+        let events = read_events(store, Cursor::START, 1).await;
         let about = About::Machine { id: machine.id, event_type: EventType::Moved };
-        assert_eq!((told[0].about, told[0].version), (about, Version(2)));
-        assert_eq!(told[0].data["cluster"], "a");
-        assert_eq!(told[0].data["machine"], "m1");
+        assert_eq!((events[0].about, events[0].version), (about, Version(2)));
+        assert_eq!(events[0].data["cluster"], "a");
+        assert_eq!(events[0].data["machine"], "m1");
     })
     .await;
 }
@@ -241,7 +241,7 @@ async fn machines_are_read_back_as_they_were_written() {
 /// Red by: a batch that fails as a whole, or that overwrites a newer version.
 // Requirement: F-49
 #[tokio::test]
-async fn a_machine_that_moved_hinders_no_other_of_its_cycle() {
+async fn a_machine_that_moved_blocks_no_other_of_its_cycle() {
     on_both(async |test: TestStore| {
         let store = &test.store;
         let held = lease(store, "s", LONG).await;
@@ -259,7 +259,7 @@ async fn a_machine_that_moved_hinders_no_other_of_its_cycle() {
         assert_eq!(
             read_events(store, Cursor::START, 1).await.len(),
             1,
-            "only what was written is told"
+            "only what was written has an event"
         );
     })
     .await;
@@ -286,7 +286,7 @@ async fn a_machine_has_one_owner_and_a_name_is_free_once_it_is_gone() {
         store.commit_cycle(Cycle { writes: vec![gone], ..cycle(&held) }).await.unwrap();
         let again = settle(store, &other, &["m1"]).await.remove(0);
         let newest = store.find_machines("m1", None).await.unwrap();
-        assert_eq!(newest, [again], "a machine that comes back gets a new record");
+        assert_eq!(newest, [again], "a machine that reappears gets a new record");
         assert_eq!(store.machines_of(&shard("s"), None, 9).await.unwrap().machines, []);
         let gone = MachineQuery { phase: Some(Phase::Gone), ..MachineQuery::default() };
         assert_eq!(store.machines(&gone, None, 9).await.unwrap().machines.len(), 1);
@@ -327,7 +327,7 @@ async fn a_shard_is_read_page_by_page_and_a_broken_row_blocks_no_other() {
 /// Red by: rows of machines that are gone, kept for ever.
 // Requirement: F-83
 #[tokio::test]
-async fn a_machine_that_is_gone_is_forgotten_with_the_log() {
+async fn a_gone_machine_is_deleted_with_its_last_event() {
     on_both(async |test: TestStore| {
         let store = &test.store;
         let held = lease(store, "s", LONG).await;
@@ -346,14 +346,14 @@ async fn a_machine_that_is_gone_is_forgotten_with_the_log() {
         };
         store.commit_cycle(Cycle { writes: vec![gone], ..cycle(&held) }).await.unwrap();
         let kept = Retention { events: LONG, ..Retention::default() };
-        assert_eq!(store.sweep(kept).await.unwrap().machines, 0, "the log speaks of it");
+        assert_eq!(store.sweep(kept).await.unwrap().machines, 0, "an event still names it");
         let all = MachineQuery { gone: true, ..MachineQuery::default() };
         assert_eq!(store.machines(&all, None, 9).await.unwrap().machines.len(), 2);
         let now = Retention { events: Duration::ZERO, ..Retention::default() };
         let begun = Instant::now();
         // A recent event becomes old only later.
         while store.sweep(now).await.unwrap().machines == 0 {
-            assert!(begun.elapsed() < PATIENCE, "it is never forgotten");
+            assert!(begun.elapsed() < PATIENCE, "it is never deleted");
         }
         let left = store.machines(&all, None, 9).await.unwrap().machines;
         assert_eq!(left.iter().map(|it| it.record.state.id().as_str()).collect::<Vec<_>>(), ["m2"]);

@@ -46,7 +46,7 @@ async fn commit_together(test: &TestStore, steps: Vec<ResourceWrite>) -> Vec<Res
     answers.into_iter().map(|(_, answer)| answer).collect()
 }
 
-/// Red by: users that are counted once for a group, or a group that leaves a member out.
+/// Red by: users that are counted once for a group, or a group that omits a member.
 #[tokio::test]
 async fn declarations_that_come_together_are_all_there_and_all_counted() {
     on_both(async |test: TestStore| {

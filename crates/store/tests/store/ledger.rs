@@ -19,7 +19,7 @@ use usher_store::{Leased, LeasedLedger, WorkItem};
 use crate::declare::{World, record};
 use crate::test_store::{TestStore, on_both};
 
-/// An outside in which an anchor can be made, or nothing works.
+/// A control plane in which an anchor can be created, or every call fails.
 struct Outside {
     anchor: Mutex<Option<Uid>>,
     broken: bool,
@@ -98,7 +98,7 @@ async fn run_keeping(
 async fn run(world: &World, leased: &Leased, outside: &Outside) -> Outcome {
     let turn = (leased, record(leased));
     let (outcome, kept) = run_keeping((world, outside), turn, false).await;
-    assert_eq!(kept, None, "there is no time to go on");
+    assert_eq!(kept, None, "there is no time for another step");
     outcome
 }
 
@@ -117,7 +117,7 @@ async fn a_step_releases_its_lease_exactly_once() {
         assert!(matches!(stopped.trouble, Trouble::Unavailable { .. }));
         let entry = test.store.entry(item).await.unwrap().unwrap();
         assert_eq!((entry.lease_until, entry.attempts), (None, 1), "postponed");
-        assert!(entry.unreturned_until.is_some(), "its request may be on its way");
+        assert!(entry.unreturned_until.is_some(), "its request may be in flight");
         let status = test.store.queue_status(item).await.unwrap().unwrap();
         assert_eq!(status.reason.as_deref(), Some("CreatingAnchor"), "what was tried");
         assert!(status.trouble.is_some(), "and what stopped it");
@@ -140,7 +140,7 @@ async fn a_step_releases_its_lease_exactly_once() {
             "SELECT count(*) FROM queue WHERE reason = 'RecordingAnchor' AND record = {}",
             test.database.id(item.id())
         );
-        assert_eq!(test.database.number(&reason).await, 1, "and says why");
+        assert_eq!(test.database.number(&reason).await, 1, "and records the reason");
 
         let leased = world.claim(item).await;
         let row = &record(&leased).name_ledger.rows()[0];
@@ -167,19 +167,19 @@ async fn an_item_with_another_step_keeps_its_lease_and_its_new_record() {
         let turn = (&leased, record(&leased));
         let (outcome, kept) = run_keeping((&world, &outside), turn, true).await;
         assert_eq!(outcome.unwrap().reason, Reason::RecordingAnchor);
-        let own = kept.expect("it looks again at once");
+        let own = kept.expect("it is requeued at once");
         assert_eq!(test.store.entry(item).await.unwrap(), held, "the queue is as it was");
         assert_eq!(test.store.resource(declared.id()).await.unwrap(), own);
         assert_eq!(own.version, Version(2));
         let (_, kept) = run_keeping((&world, &outside), (&leased, &own), false).await;
         assert_eq!(kept, None);
         let entry = test.store.entry(item).await.unwrap().unwrap();
-        assert_eq!(entry.lease_until, None, "given back when its time was over");
+        assert_eq!(entry.lease_until, None, "released when its time was over");
     })
     .await;
 }
 
-/// Red by: a release that forgets what came during the step.
+/// Red by: a release that drops a wake-up that arrived during the step.
 // Requirement: W-17
 #[tokio::test]
 async fn a_wake_up_during_a_step_makes_the_item_due_when_the_step_ends() {

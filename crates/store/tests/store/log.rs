@@ -1,4 +1,4 @@
-//! The event log: nothing is skipped, nothing comes twice, what is forgotten is said.
+//! The event log: no event is skipped or returned twice, and a deleted cursor is an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,9 +26,9 @@ async fn insert_event(conn: &mut PgConnection) -> Uuid {
 }
 
 async fn read(store: &Store, after: Cursor, count: usize) -> (Vec<Uuid>, Cursor) {
-    let told = read_events(store, after, count).await;
-    let cursor = told.last().map_or(after, |it| it.cursor);
-    (told.iter().map(|it| *it.id.as_uuid()).collect(), cursor)
+    let events = read_events(store, after, count).await;
+    let cursor = events.last().map_or(after, |it| it.cursor);
+    (events.iter().map(|it| *it.id.as_uuid()).collect(), cursor)
 }
 
 async fn connect(test: &TestStore) -> Option<PgConnection> {
@@ -96,9 +96,9 @@ async fn transactions_are_read_in_the_order_of_their_numbers() {
         }
         let (mut seen, mut cursor) = (vec![], Cursor::START);
         for _ in 0..written.len() {
-            let told = test.store.events(cursor, 1).await.unwrap();
-            cursor = told.last().map_or(cursor, |it| it.cursor);
-            seen.extend(told.iter().map(|it| *it.id.as_uuid()));
+            let events = test.store.events(cursor, 1).await.unwrap();
+            cursor = events.last().map_or(cursor, |it| it.cursor);
+            seen.extend(events.iter().map(|it| *it.id.as_uuid()));
         }
         assert_eq!(seen, written);
     })
@@ -131,7 +131,7 @@ async fn write(world: World, number: usize, until: Instant) -> Vec<(ResourceId, 
     acknowledged
 }
 
-/// Red by: either of the above, if the storm happens to meet it.
+/// Red by: either of the above, if the load happens to hit it.
 // Requirement: Q-1
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn sixteen_writers_and_four_readers_lose_nothing() {
@@ -152,12 +152,12 @@ async fn sixteen_writers_and_four_readers_lose_nothing() {
         let written = acknowledged.len() + 1;
         done.store(written, Ordering::SeqCst);
         for reader in readers {
-            let told = reader.await.unwrap();
-            assert_eq!(told.len(), written, "every event comes once");
-            let ids: BTreeSet<_> = told.iter().map(|it| it.id).collect();
+            let events = reader.await.unwrap();
+            assert_eq!(events.len(), written, "every event is read once");
+            let ids: BTreeSet<_> = events.iter().map(|it| it.id).collect();
             assert_eq!(ids.len(), written, "and no other one twice");
             let mut items: BTreeMap<ResourceId, Vec<Version>> = BTreeMap::new();
-            for it in &told {
+            for it in &events {
                 items.entry(of_resource(it).0).or_default().push(it.version);
             }
             for (id, versions) in &items {
@@ -178,19 +178,19 @@ async fn follow(store: Arc<Store>, done: Arc<AtomicUsize>) -> Vec<LoggedEvent> {
     let mut cursor = Cursor::START;
     let mut all = vec![];
     // Other tests may delay the last ones, so there are a few more reads.
-    let mut looks = 24_000;
+    let mut polls = 24_000;
     loop {
         let written = done.load(Ordering::SeqCst);
-        let told = store.events(cursor, 7).await.unwrap();
-        if written > 0 && told.is_empty() {
-            looks -= 1;
-            if all.len() >= written || looks == 0 {
+        let events = store.events(cursor, 7).await.unwrap();
+        if written > 0 && events.is_empty() {
+            polls -= 1;
+            if all.len() >= written || polls == 0 {
                 return all;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        cursor = told.last().map_or(cursor, |it| it.cursor);
-        all.extend(told);
+        cursor = events.last().map_or(cursor, |it| it.cursor);
+        all.extend(events);
         tokio::task::yield_now().await;
     }
 }
@@ -204,9 +204,9 @@ async fn a_reader_behind_the_floor_gets_an_error() {
         for name in ["a", "b", "c"] {
             world.declare(name).await;
         }
-        let told = read_events(&test.store, Cursor::START, 3).await;
-        let (first, second) = (told[0].cursor, told[1].cursor);
-        let long_ago = told[0].occurred_at;
+        let events = read_events(&test.store, Cursor::START, 3).await;
+        let (first, second) = (events[0].cursor, events[1].cursor);
+        let long_ago = events[0].occurred_at;
         assert_eq!(test.store.forget_events(long_ago, 10).await.unwrap(), 0, "none is older");
         let now = test.store.now().await.unwrap().after(Duration::from_secs(1));
         assert_eq!(test.store.forget_events(now, 2).await.unwrap(), 2);
@@ -216,8 +216,8 @@ async fn a_reader_behind_the_floor_gets_an_error() {
             matches!(refused, Error::Forgotten { after: a, floor: f } if (a, f) == (after, floor))
         );
         let rest = test.store.events(second, 10).await.unwrap();
-        assert_eq!(rest, told[2..], "a reader at that cursor misses nothing");
-        assert_eq!(test.store.events(Cursor::START, 10).await.unwrap(), told[2..]);
+        assert_eq!(rest, events[2..], "a reader at that cursor misses nothing");
+        assert_eq!(test.store.events(Cursor::START, 10).await.unwrap(), events[2..]);
     })
     .await;
 }
@@ -225,7 +225,7 @@ async fn a_reader_behind_the_floor_gets_an_error() {
 /// Red by: a payload without its subject or object, or with a secret.
 // Requirement: V-9
 #[tokio::test]
-async fn an_event_says_who_what_when_and_with_which_version() {
+async fn an_event_holds_its_subject_type_time_and_version() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let resource = world.declare("web").await;
@@ -233,11 +233,11 @@ async fn an_event_says_who_what_when_and_with_which_version() {
         let (again, _) =
             test.store.command(resource.id(), Command::Deprovision, None).await.unwrap();
         assert!(again.deletion_requested_at().is_some());
-        let told = read_events(&test.store, Cursor::START, 2).await;
-        let types: Vec<_> = told.iter().map(|it| (of_resource(it).2, it.version)).collect();
+        let events = read_events(&test.store, Cursor::START, 2).await;
+        let types: Vec<_> = events.iter().map(|it| (of_resource(it).2, it.version)).collect();
         let expected = [(EventType::Requested, Version(1)), (EventType::Deleting, Version(2))];
-        assert_eq!(types, expected, "asking again tells nothing");
-        for it in told {
+        assert_eq!(types, expected, "a repeated command emits no event");
+        for it in events {
             let (about, project, _) = of_resource(&it);
             assert_eq!((about, project), (resource.id(), world.project));
             assert!(it.occurred_at >= resource.fields().created_at);

@@ -14,7 +14,7 @@ use usher_store::{Cursor, Error, Place, Settings, Store};
 use crate::declare::{World, write};
 use crate::test_store::{Folder, TestStore, on_both, read_events};
 
-/// What befalls the next COMMIT.
+/// The injected fault of the next COMMIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     /// It arrives and is answered.
@@ -29,7 +29,7 @@ enum Fate {
 
 type Next = Arc<Mutex<Fate>>;
 
-/// A way to the server on which commits get lost.
+/// A tunnel to the server in which commits get lost.
 async fn tunnel(folder: &Path, socket: String, url: String, next: Next) {
     let listener = UnixListener::bind(folder.join(".s.PGSQL.5432")).unwrap();
     loop {
@@ -79,7 +79,7 @@ async fn carry(mut client: UnixStream, mut server: UnixStream, url: String, next
     }
 }
 
-/// A store behind a tunnel, and what befalls its next commit.
+/// A store behind a tunnel, and the fault of its next commit.
 async fn tunnelled(test: &TestStore, folder: &Folder) -> Option<(Arc<Store>, Next)> {
     let Place::Postgres(url) = &test.database.place else { return None };
     let (_, socket) = url.split_once("host=")?;
@@ -87,15 +87,15 @@ async fn tunnelled(test: &TestStore, folder: &Folder) -> Option<(Arc<Store>, Nex
     let path = folder.0.clone();
     let (socket, direct) = (socket.to_owned(), url.clone());
     let lossy = url.replace(&socket, path.to_str()?);
-    let told = Arc::clone(&next);
-    tokio::spawn(async move { tunnel(&path, socket, direct, told).await });
+    let fault = Arc::clone(&next);
+    tokio::spawn(async move { tunnel(&path, socket, direct, fault).await });
     tokio::task::yield_now().await;
     let store = Store::open(&Place::Postgres(lossy), Settings::default()).await.unwrap();
     Some((Arc::new(store), next))
 }
 
 /// Red by: an unknown outcome that is taken for done, for not done, or judged by the version
-/// without asking whose it is.
+/// without the id of its write.
 // Requirement: Q-7
 #[tokio::test]
 async fn a_commit_whose_answer_is_lost_is_verified() {

@@ -1,4 +1,4 @@
-//! What others than its shard write of a machine: who holds it, and what shall become of it.
+//! Commands about a machine by other writers than its shard: its holder and its desired binding.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ fn disputed(it: &StoredMachine) -> MachineWrite {
     MachineWrite { next: Machine::hydrate(fields).unwrap(), ..aim(it, bind("a")) }
 }
 
-/// Red by: an order that its shard does not see, or a mark that is removed before it was read.
+/// Red by: a command that its shard does not see, or a mark that is removed before it was read.
 // Requirement: F-47, F-52
 #[tokio::test]
 async fn writes_of_others_to_a_machine_are_marked_until_its_shard_reads_them() {
@@ -38,18 +38,18 @@ async fn writes_of_others_to_a_machine_are_marked_until_its_shard_reads_them() {
         let none = store.woken_machines(&shard("s"), 9).await.unwrap();
         assert_eq!(none.machines, [], "its own writes are known to it");
         let holder = ResourceId::from_uuid(Uuid::now_v7());
-        let order = MachineCommand::Hold { holder, wanted: bind("a") };
-        let first = store.command_machine(one.id, order.clone(), None).await.unwrap();
+        let command = MachineCommand::Hold { holder, wanted: bind("a") };
+        let first = store.command_machine(one.id, command.clone(), None).await.unwrap();
         assert_eq!(first.record.state.fields().holder, Some(holder));
-        let again = store.command_machine(one.id, order, None).await.unwrap();
-        assert_eq!(again, first, "asking again writes nothing");
+        let again = store.command_machine(one.id, command, None).await.unwrap();
+        assert_eq!(again, first, "a repeated command writes nothing");
         let held_by = MachineQuery { holder: Some(holder), ..MachineQuery::default() };
         let behind = store.machines(&held_by, None, 9).await.unwrap().machines;
         assert_eq!(behind, std::slice::from_ref(&first));
         let woken = store.woken_machines(&shard("s"), 9).await.unwrap().machines;
         assert_eq!(woken, std::slice::from_ref(&first));
         let late = Cycle { writes: vec![joined(&one, "b")], ..cycle(&held) };
-        assert_eq!(store.commit_cycle(late).await.unwrap().moved, [one.id], "the order counts");
+        assert_eq!(store.commit_cycle(late).await.unwrap().moved, [one.id], "the command wins");
         store.heed_machines(held.clone(), vec![(one.id, Version(1))]).await.unwrap();
         assert_eq!(store.woken_machines(&shard("s"), 9).await.unwrap().machines.len(), 1);
         store.heed_machines(held.clone(), vec![(one.id, Version(2))]).await.unwrap();
@@ -66,28 +66,29 @@ async fn writes_of_others_to_a_machine_are_marked_until_its_shard_reads_them() {
         let settle = MachineCommand::Settle(Settlement::Adopt);
         let settled = store.command_machine(two.id, settle.clone(), None).await.unwrap();
         assert_eq!(settled.record.state.phase(), Phase::Configured);
-        let told = read_events(store, Cursor::START, 1).await;
+        let events = read_events(store, Cursor::START, 1).await;
         let about = About::Machine { id: two.id, event_type: EventType::Settled };
-        assert_eq!((told[0].about, told[0].version), (about, settled.record.version));
+        assert_eq!((events[0].about, events[0].version), (about, settled.record.version));
         let refused = store.command_machine(two.id, settle, None).await.unwrap_err();
         assert_eq!(code(&refused), "not_disputed");
         let nobody = MachineRecordId::from_uuid(Uuid::now_v7());
-        let order = MachineCommand::Settle(Settlement::Drain);
-        let missing = store.command_machine(nobody, order, None).await.unwrap_err();
+        let command = MachineCommand::Settle(Settlement::Drain);
+        let missing = store.command_machine(nobody, command, None).await.unwrap_err();
         assert!(matches!(missing, Error::NotFound { .. }), "{missing}");
     })
     .await;
 }
 
-/// Two who take a machine each for one resource at the same time. On PostgreSQL neither gets at its
-/// machine before both have read, so that each could have found that the resource holds none.
+/// Two callers take a machine each for one resource at the same time. On PostgreSQL neither gets
+/// its machine's lock before both have read, so that each could have found that the resource holds
+/// none.
 async fn hold_at_once(
     test: &TestStore,
     machines: [MachineRecordId; 2],
-    order: &MachineCommand,
+    command: &MachineCommand,
 ) -> [Result<StoredMachine, Error>; 2] {
     let both = async {
-        let taken = machines.map(|it| test.store.command_machine(it, order.clone(), None));
+        let taken = machines.map(|it| test.store.command_machine(it, command.clone(), None));
         let [one, two] = taken;
         tokio::join!(one, two)
     };
@@ -109,7 +110,7 @@ async fn hold_at_once(
     both.into()
 }
 
-/// Red by: a resource whose row is not locked while it is looked up what it holds.
+/// Red by: a resource whose row is not locked while its machines are read.
 // Requirement: F-82
 #[tokio::test]
 async fn of_two_who_take_a_machine_for_one_resource_at_once_one_gets_it() {
@@ -119,8 +120,8 @@ async fn of_two_who_take_a_machine_for_one_resource_at_once_one_gets_it() {
         let machines: [StoredMachine; 2] =
             settle(store, &held, &["m1", "m2"]).await.try_into().unwrap();
         let holder = World::new(store).await.declare("n").await.id();
-        let order = MachineCommand::Hold { holder, wanted: bind("a") };
-        let taken = Box::pin(hold_at_once(&test, machines.map(|it| it.id), &order)).await;
+        let command = MachineCommand::Hold { holder, wanted: bind("a") };
+        let taken = Box::pin(hold_at_once(&test, machines.map(|it| it.id), &command)).await;
         let mut codes = taken.map(|it| match it {
             Ok(_) => "taken",
             Err(Error::FleetRefused(refusal)) => refusal.code(),
@@ -140,8 +141,8 @@ async fn only_machines_neither_held_nor_disputed_are_free() {
         let held = lease(store, "s", LONG).await;
         let [one, two, three] = settle(store, &held, &["m1", "m2", "m3"]).await.try_into().unwrap();
         let holder = ResourceId::from_uuid(Uuid::now_v7());
-        let order = MachineCommand::Hold { holder, wanted: bind("a") };
-        store.command_machine(one.id, order, None).await.unwrap();
+        let command = MachineCommand::Hold { holder, wanted: bind("a") };
+        store.command_machine(one.id, command, None).await.unwrap();
         let written = Cycle { writes: vec![disputed(&two)], ..cycle(&held) };
         store.commit_cycle(written).await.unwrap();
         let free = MachineQuery { phase: Some(Phase::Idle), free: true, ..Default::default() };

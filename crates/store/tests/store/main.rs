@@ -1,5 +1,5 @@
-//! The store on both databases. Every test that speaks of the store runs on SQLite and on
-//! PostgreSQL; where there is no PostgreSQL that half is skipped aloud.
+//! The store on both databases. Every test of the store runs on SQLite and on PostgreSQL; without
+//! PostgreSQL that half is skipped with a message.
 
 #[cfg(test)]
 mod backup;
@@ -54,15 +54,15 @@ mod test_store;
 #[cfg(test)]
 mod trouble;
 
-/// A setting of a soak, which is this program with larger figures.
+/// A setting of a soak, which is this program with larger numbers.
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "tests have no Config; this is their one place")]
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// A figure that a soak sets, or the one of the tests.
+/// A number that a soak sets, or the default of the tests.
 #[cfg(test)]
-fn asked(name: &str, figure: u64) -> u64 {
-    variable(name).map_or(figure, |it| it.parse().unwrap())
+fn asked(name: &str, default: u64) -> u64 {
+    variable(name).map_or(default, |it| it.parse().unwrap())
 }

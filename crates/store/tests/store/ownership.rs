@@ -1,4 +1,4 @@
-//! Who holds whom: references, names, keys, and whose database it is.
+//! References, names, keys, and which installation a database belongs to.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -113,10 +113,10 @@ async fn no_resource_is_accepted_into_a_placement_that_is_removed() {
     .await;
 }
 
-/// Red by: a name that two living resources of a project can have.
+/// Red by: a name that two resources of a project have, neither of them deleted.
 // Requirement: A-10
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_name_is_one_among_the_not_deleted() {
+async fn a_name_is_unique_among_resources_that_are_not_deleted() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let tasks: Vec<_> = (0..8)
@@ -135,7 +135,7 @@ async fn a_name_is_one_among_the_not_deleted() {
         }
         assert_eq!(accepted.len(), 1);
         let config = test.store.provider_config(accepted[0].pinned().provider_config).await;
-        assert_eq!(config.unwrap().state.users, 1, "a refused acceptance left nothing behind");
+        assert_eq!(config.unwrap().state.users, 1, "a refused acceptance wrote nothing");
         let elsewhere = World::new(&test.store).await;
         elsewhere.declare("web").await;
         let mut named =
@@ -215,7 +215,7 @@ async fn keyed(
     }
 }
 
-/// Red by: a key that is shared by all callers, forgets its request, or is kept for ever.
+/// Red by: a key that is shared by all callers, loses its request, or never expires.
 // Requirement: A-11
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_repeated_declaration_with_its_key_makes_one_resource() {
@@ -247,10 +247,10 @@ async fn a_repeated_declaration_with_its_key_makes_one_resource() {
     .await;
 }
 
-/// Red by: an order that leaves no trace, or one that is noted although it was refused.
+/// Red by: a command without an audit row, or an audit row of a refused command.
 // Requirement
 #[tokio::test]
-async fn an_order_is_noted_with_what_it_did() {
+async fn a_command_is_audited_with_its_result() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let id = world.declare("web").await.id();
@@ -271,8 +271,8 @@ async fn an_order_is_noted_with_what_it_did() {
         assert!(matches!(refused, Err(Error::Refused(Refusal::NotAbandoned { .. }))));
         assert_eq!(test.store.audit(None, 9).await.unwrap(), [asked]);
         let unknown = ResourceId::from_uuid(Uuid::now_v7());
-        for order in [Command::Deprovision, Command::Replace, Command::Retry] {
-            let refused = test.store.command(unknown, order, None).await.unwrap_err();
+        for command in [Command::Deprovision, Command::Replace, Command::Retry] {
+            let refused = test.store.command(unknown, command, None).await.unwrap_err();
             let missing = Refusal::ProvisionedResourceNotFound { what: unknown.to_string() };
             assert!(matches!(&refused, Error::Refused(it) if *it == missing), "{refused}");
         }
@@ -280,16 +280,16 @@ async fn an_order_is_noted_with_what_it_did() {
     .await;
 }
 
-/// Red by: an abandonment that leaves rows open, or a later cleanup that no worker does.
+/// Red by: an abandonment with open rows, or a later cleanup that no worker does.
 // Requirement: Q-20
 #[tokio::test]
 async fn an_abandoned_resource_is_recorded_and_can_be_reaped() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let id = world.declare("web").await.id();
-        let order =
+        let command =
             Command::Abandon { by: "ann".to_owned(), reason: "the site is gone".to_owned() };
-        test.store.command(id, order, None).await.unwrap();
+        test.store.command(id, command, None).await.unwrap();
         let record = test.store.resource(id).await.unwrap();
         assert!(record.name_ledger.rows().iter().all(|it| it.state == NameState::Abandoned));
         assert_eq!(test.store.entry(WorkItem::Tombstone(id)).await.unwrap(), None);

@@ -1,5 +1,5 @@
 //! The due-queue: the database's clock, wake-ups that are never lost, attempts at the claim, and
-//! statements that do what the kernel's rules for one entry say.
+//! statements that match the kernel's rules for one entry.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,7 +73,7 @@ async fn leases_and_the_present_come_from_the_clock_of_the_database() {
 fn no_source_of_the_store_reads_the_process_clock() {
     for (path, text) in sources() {
         for clock in ["SystemTime", "Instant::now", "OffsetDateTime", "Utc::now"] {
-            assert!(!text.contains(clock), "{path} asks {clock}");
+            assert!(!text.contains(clock), "{path} reads {clock}");
         }
     }
 }
@@ -137,7 +137,7 @@ async fn a_wake_up_during_a_step_is_never_lost() {
     .await;
 }
 
-/// Red by: a commit that gives the lease back without looking at the wake-ups.
+/// Red by: a commit that releases the lease and ignores wake-ups.
 // Requirement: Q-3
 #[tokio::test]
 async fn a_wake_up_during_a_step_survives_its_commit() {
@@ -329,10 +329,10 @@ impl Twin {
     }
 }
 
-/// Red by: any statement of the queue that does something else than the kernel's rules.
+/// Red by: any statement of the queue that differs from the kernel's rules.
 // Requirement: Q-5
 #[tokio::test]
-async fn the_statements_of_the_queue_do_what_the_rules_say() {
+async fn the_statements_of_the_queue_match_the_kernels_rules() {
     for lease in [Duration::ZERO, Duration::from_secs(30)] {
         let pace = Pace { lease, base: Duration::from_micros(10), max: Duration::from_micros(99) };
         on_both_with(Settings { pace, ..Settings::default() }, async |test: TestStore| {
@@ -350,10 +350,10 @@ async fn the_statements_of_the_queue_do_what_the_rules_say() {
     }
 }
 
-/// Red by: a start that waits for the lease of a process that is dead, or forgets that it was held.
+/// Red by: a start that waits for the lease of a dead process, or loses that it was held.
 // Requirement: W-6
 #[tokio::test]
-async fn a_file_that_is_opened_again_has_no_leases_of_the_dead() {
+async fn a_reopened_file_has_no_leases_of_a_dead_process() {
     let test_database = TestDatabase::sqlite();
     Store::migrate(&test_database.place, Direction::Up).await.unwrap();
     let store = Arc::new(Store::open(&test_database.place, Settings::default()).await.unwrap());
@@ -370,5 +370,5 @@ async fn a_file_that_is_opened_again_has_no_leases_of_the_dead() {
     assert!(at <= now && !ended.is_leased(now));
     let mut expected = held;
     expected.end_lease(at);
-    assert_eq!(ended, expected, "as the kernel's rule says");
+    assert_eq!(ended, expected, "as the kernel's rule requires");
 }

@@ -29,7 +29,7 @@ pub(crate) struct Real {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) store: Arc<Store>,
     pub(crate) ids: TestIds,
-    /// The database, for hands that reach in from outside.
+    /// The database, for changes that bypass the store.
     pub(crate) database: Arc<test_store::TestDatabase>,
     /// The faults of its commits, in a simulated run.
     pub(crate) faults: Option<FaultPhase>,

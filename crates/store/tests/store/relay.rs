@@ -1,4 +1,4 @@
-//! The relay: at least once, in order, with the same ids, and no sink in another's way.
+//! The relay: at least once, in order, with the same ids, and no sink delays another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -120,9 +120,9 @@ async fn a_crash_between_delivery_and_its_record_repeats_it_with_the_same_id() {
         assert_eq!(state(&test.store, &sink).await.cursor, Cursor::START, "nothing was recorded");
         end_lease(&test).await;
         let relay = Running::start(&test.store, hurried());
-        let heard = receiver.heard(6).await;
-        assert_eq!(ids(&heard), [all.clone(), all].concat(), "all of it again, in order");
-        assert_eq!(heard[0].body, heard[3].body, "byte for byte");
+        let arrived = receiver.heard(6).await;
+        assert_eq!(ids(&arrived), [all.clone(), all].concat(), "all of it again, in order");
+        assert_eq!(arrived[0].body, arrived[3].body, "byte for byte");
         relay.stop().await;
     })
     .await;
@@ -141,9 +141,9 @@ async fn a_delivery_without_an_answer_is_repeated() {
         let relay = Running::start(&test.store, hurried());
         world.declare("a").await;
         world.declare("b").await;
-        let heard = receiver.heard(3).await;
+        let arrived = receiver.heard(3).await;
         let all = logged(&test.store, 2).await;
-        assert_eq!(ids(&heard), [all[0].clone(), all[0].clone(), all[1].clone()]);
+        assert_eq!(ids(&arrived), [all[0].clone(), all[0].clone(), all[1].clone()]);
         relay.stop().await;
     })
     .await;
@@ -171,21 +171,21 @@ async fn a_dead_and_a_slow_sink_delay_no_other() {
         for turn in 0..10 {
             world.declare(&format!("r{turn}")).await;
         }
-        let heard = quick.heard(10).await;
-        assert_eq!(ids(&heard), logged(&test.store, 10).await);
+        let arrived = quick.heard(10).await;
+        assert_eq!(ids(&arrived), logged(&test.store, 10).await);
         assert!(slow.deliveries().len() <= 1, "it holds one delivery at a time");
         let failing = until(&test.store, &dead, |it| it.attempts >= 2).await;
         assert!(failing.trouble.unwrap().contains("connection refused"));
         assert!(failing.retry_at.is_some() && failing.parked.is_none());
-        // It comes back where it was.
+        // It resumes at its cursor.
         let back = Receiver::at(port).await;
-        assert_eq!(ids(&back.heard(10).await), ids(&heard));
+        assert_eq!(ids(&back.heard(10).await), ids(&arrived));
         relay.kill().await;
     })
     .await;
 }
 
-/// Red by: a back-off that does not listen.
+/// Red by: a back-off that ignores the header.
 // Requirement: Y-5
 #[tokio::test]
 async fn a_retry_after_of_a_sink_is_respected() {
@@ -206,8 +206,8 @@ async fn a_retry_after_of_a_sink_is_respected() {
         ]);
         let relay = Running::start(&test.store, hurried());
         world.declare("a").await;
-        let heard = receiver.heard(3).await;
-        for pair in heard.windows(2) {
+        let arrived = receiver.heard(3).await;
+        for pair in arrived.windows(2) {
             let pause = pair[1].at - pair[0].at;
             assert!(pause >= Duration::from_millis(990), "{pause:?}");
         }
@@ -263,20 +263,20 @@ async fn a_sink_can_check_who_delivers_and_the_store_keeps_no_secret() {
         test.store.create_sink(signed.clone(), Beginning::Oldest).await.unwrap();
         let relay = Running::start(&test.store, hurried());
         world.declare("a").await;
-        let heard = receiver.heard(1).await.remove(0);
-        assert_eq!(heard.headers["webhook-id"], heard.id());
-        assert!(heard.headers["webhook-signature"].to_str().unwrap().starts_with("v1,"));
-        assert!(!heard.headers.contains_key("authorization"));
+        let arrived = receiver.heard(1).await.remove(0);
+        assert_eq!(arrived.headers["webhook-id"], arrived.id());
+        assert!(arrived.headers["webhook-signature"].to_str().unwrap().starts_with("v1,"));
+        assert!(!arrived.headers.contains_key("authorization"));
         let bearing = receiver.sink("signed", proof(Scheme::Bearer, "HOOK"));
         test.store.change_sink(bearing).await.unwrap();
         world.declare("b").await;
-        let heard = receiver.heard(2).await.remove(1);
-        assert_eq!(heard.headers["authorization"], format!("Bearer {SECRET}"));
+        let arrived = receiver.heard(2).await.remove(1);
+        assert_eq!(arrived.headers["authorization"], format!("Bearer {SECRET}"));
         test.store.change_sink(receiver.sink("signed", proof(Scheme::Hmac, "NONE"))).await.unwrap();
         world.declare("c").await;
         let found = until(&test.store, &signed, |it| it.attempts > 0).await;
         assert_eq!(found.trouble.as_deref(), Some("cannot read its secret"));
-        assert_eq!(receiver.deliveries().len(), 2, "nothing goes out without it");
+        assert_eq!(receiver.deliveries().len(), 2, "nothing is delivered without it");
         relay.stop().await;
         assert!(!format!("{:?}", test.store.sinks().await.unwrap()).contains(SECRET));
     })
@@ -386,7 +386,7 @@ async fn sinks_are_entered_changed_parked_and_removed() {
         assert_eq!(receiver.deliveries().len(), 0);
         assert_eq!(state(store, &sink).await.parked, Some(Parked::Asked));
         store.resume_sink(sink.name.clone(), Some(Cursor::START)).await.unwrap();
-        assert_eq!(ids(&receiver.heard(2).await), logged(store, 2).await, "from the place it got");
+        assert_eq!(ids(&receiver.heard(2).await), logged(store, 2).await, "from its cursor");
         store.delete_sink(sink.name.clone()).await.unwrap();
         world.declare("unheard").await;
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -428,10 +428,10 @@ async fn the_sinks_of_a_clone_are_parked() {
     .await;
 }
 
-/// Red by: a task that follows its own order, or a place that goes back.
+/// Red by: a task with an order of its own, or a cursor that goes back.
 // Requirement: Y-3
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn killed_again_and_again_it_loses_nothing_and_keeps_the_order_of_every_resource() {
+async fn a_relay_killed_repeatedly_loses_no_event_and_keeps_their_order() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let receiver = Receiver::new().await;
@@ -463,18 +463,18 @@ async fn killed_again_and_again_it_loses_nothing_and_keeps_the_order_of_every_re
         until(&test.store, &sink, |it| it.cursor == last).await;
         relay.stop().await;
         let mut first = vec![];
-        let mut orders: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+        let mut versions: BTreeMap<String, Vec<u64>> = BTreeMap::new();
         let mut seen = BTreeSet::new();
         for it in receiver.deliveries() {
             if seen.insert(it.id().to_owned()) {
                 first.push(it.id().to_owned());
                 let version = it.event["resourceversion"].as_str().unwrap().parse().unwrap();
                 let resource = it.event["subject"].as_str().unwrap().to_owned();
-                orders.entry(resource).or_default().push(version);
+                versions.entry(resource).or_default().push(version);
             }
         }
         assert_eq!(first, logged(&test.store, 80).await);
-        assert!(orders.values().all(|it| it.is_sorted()), "{orders:?}");
+        assert!(versions.values().all(|it| it.is_sorted()), "{versions:?}");
     })
     .await;
 }

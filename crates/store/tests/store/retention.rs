@@ -94,8 +94,8 @@ async fn a_follower_of_the_log_is_woken_by_a_new_event() {
         let mut follower = test.store.follow(Cursor::START);
         let waiting = tokio::time::timeout(Duration::from_millis(50), follower.next(9)).await;
         assert!(waiting.is_err(), "there is nothing");
-        let (heard, resource) = tokio::join!(follower.next(9), Box::pin(world.declare("a")));
-        assert_eq!(heard.unwrap()[0].about.resource(), Some(resource.id()));
+        let (events, resource) = tokio::join!(follower.next(9), Box::pin(world.declare("a")));
+        assert_eq!(events.unwrap()[0].about.resource(), Some(resource.id()));
         world.declare("b").await;
         assert_eq!(follower.next(9).await.unwrap()[0].data["name"], "b");
         assert_eq!(follower.cursor(), test.store.log_end().await.unwrap());

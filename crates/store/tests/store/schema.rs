@@ -1,4 +1,4 @@
-//! The schema: equal to its snapshot, equal to the code's closed sets, there and back with data.
+//! The schema: equal to its snapshot, equal to the code's closed sets, up and down with data.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -72,7 +72,7 @@ fn closed_sets() -> BTreeMap<&'static str, Vec<&'static str>> {
     ])
 }
 
-/// CHECKs that speak of words and are no closed set of one column.
+/// CHECKs with words that are no closed set of one column.
 const RULES: [&str; 8] = [
     "assignments_decided_check",
     "operator_tokens_reach_check",
@@ -194,7 +194,7 @@ async fn the_migrations_make_the_schema_that_was_committed() {
     .await;
 }
 
-/// Red by: a down that forgets a table, drops in the wrong order, or fails on existing rows.
+/// Red by: a down that omits a table, drops in the wrong order, or fails on existing rows.
 // Requirement: D-5
 #[tokio::test]
 async fn migrations_go_up_and_down_and_up_again_with_data() {
@@ -232,7 +232,7 @@ async fn fill(place: &Place) {
     closed(store).await;
 }
 
-/// Waits until a store has let its database go.
+/// Waits until a store has closed its database.
 async fn closed(store: std::sync::Arc<Store>) {
     store.close().await;
     drop(store);

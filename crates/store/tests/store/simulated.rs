@@ -1,11 +1,11 @@
 //! The broker's simulated world on the real SQLite adapter.
 //!
-//! Everything outside the store is simulated, as in every simulated item; the store is a file, its
+//! Everything outside the store is simulated, as in every simulated run; the store is a file, its
 //! clock is the real one, and a tick is a millisecond of it. Drivers die before and after commits,
-//! oversleep their leases and lose answers as the seed says. Besides, commits are dropped by
+//! outlive their leases and lose answers as the seed decides. Besides, commits are dropped by
 //! their callers half-way, or the whole process dies in the middle of one and opens the file again.
-//! The checkers are the broker's; they judge what is read back from the file. How often a commit is
-//! met by what depends on the clock, so a seed is not quite the same item twice.
+//! The checkers are the broker's; they judge what is read back from the file. Which
+//! faults hit a commit depends on the clock, so two runs of a seed are not identical.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,7 +30,7 @@ use crate::test_store::{Folder, TestDatabase};
 
 /// How many runs the tests simulate, unless it is set otherwise.
 const LIVES: u64 = 300;
-/// How many items wait for their clocks at the same time.
+/// How many runs wait for their clocks at the same time.
 const AT_ONCE: usize = 16;
 /// The most turns of the runtime that a commit is waited for before it is dropped.
 const TURNS_MAX: u64 = 40;
@@ -40,13 +40,13 @@ const TURNS_MAX: u64 = 40;
 pub(crate) enum Bend {
     /// Versions are not compared.
     SkipVersion,
-    /// The event is left to another transaction, which a crash leaves out.
+    /// The event is written by a second transaction, which a crash prevents.
     TellLater,
-    /// Names are left to another transaction, which a crash leaves out.
+    /// Names are written by a second transaction, which a crash prevents.
     NameLater,
 }
 
-/// What befalls the commits of one item.
+/// The faults of one run's commits.
 pub(crate) struct FaultPhase {
     rng: Rng,
     next: Instant,
@@ -54,7 +54,7 @@ pub(crate) struct FaultPhase {
     met: Arc<Met>,
 }
 
-/// What befell the commits of many items.
+/// The faults of the commits of many runs, counted.
 #[derive(Debug, Default)]
 pub(crate) struct Met {
     given_up: AtomicU64,
@@ -96,7 +96,7 @@ impl FaultPhase {
 }
 
 impl Real {
-    /// Breaks a promise on purpose, if this item is for that.
+    /// Breaks an invariant on purpose, if this run is for that.
     pub(crate) fn bent(&self, mut write: ResourceWrite) -> ResourceWrite {
         match self.faults.as_ref().and_then(|it| it.bend) {
             None => {}
@@ -110,7 +110,7 @@ impl Real {
         write
     }
 
-    /// Commits, if nothing befalls it.
+    /// Commits, unless a fault is injected.
     pub(crate) fn risk(
         &mut self,
         commit: impl AsyncFnOnce(&Store) -> Result<(), Error>,
@@ -157,7 +157,7 @@ impl Real {
         let opened = self.runtime.block_on(async {
             loop {
                 match Store::open(&place, settings()).await {
-                    // The thread of the dead writer may take a moment to let go.
+                    // The thread of the dead writer may take a moment to close the file.
                     Err(Error::InUse { .. }) => tokio::task::yield_now().await,
                     other => return other,
                 }
@@ -180,7 +180,7 @@ fn settings() -> Settings {
     }
 }
 
-/// A database and its lock file in which everything is that a declaration refers to, made once.
+/// A database with everything that a declaration refers to, and its lock file, created once.
 fn template() -> &'static [(&'static str, Vec<u8>); 2] {
     static TEMPLATE: OnceLock<[(&str, Vec<u8>); 2]> = OnceLock::new();
     TEMPLATE.get_or_init(|| {
@@ -197,7 +197,7 @@ fn template() -> &'static [(&'static str, Vec<u8>); 2] {
     })
 }
 
-/// Lives the item of a seed on a file of its own.
+/// Simulates the run of a seed on a file of its own.
 fn live(seed: u64, bend: Option<Bend>, met: &Arc<Met>) -> Verdict {
     let database = TestDatabase::file_in(Folder::in_memory());
     let Place::Sqlite(path) = &database.place else { panic!("it is a file") };
@@ -213,7 +213,7 @@ fn live(seed: u64, bend: Option<Bend>, met: &Arc<Met>) -> Verdict {
     run_world(State::on(seed, Box::new(real), true))
 }
 
-/// Lives many items; the first that went wrong, with its story.
+/// Simulates many runs; the first that went wrong, with its log.
 fn live_many(items: u64, bend: Option<Bend>) -> (Option<(u64, Verdict)>, u64, Arc<Met>) {
     let (next, met, count) = (AtomicU64::new(0), Arc::new(Met::default()), AtomicU64::new(0));
     let wrong = Mutex::new(None);
@@ -248,7 +248,7 @@ fn simulated_runs_on_sqlite_converge() {
         panic!("seed {seed}: {:?}\n{story}", verdict.wrong);
     }
     let took = begun.elapsed().as_secs();
-    eprintln!("{lived} items on SQLite in {took} s, none wrong; {met:?}");
+    eprintln!("{lived} runs on SQLite in {took} s, none wrong; {met:?}");
     let count = |it: &AtomicU64| it.load(Ordering::Relaxed);
     assert!(count(&met.crashed) >= lived / 10 && count(&met.given_up) >= lived / 10, "{met:?}");
 }

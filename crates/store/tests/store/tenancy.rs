@@ -1,4 +1,4 @@
-//! The siblings' rows: read back as they were written, refused by name where they clash.
+//! Tenancy rows: read back as they were written, refused by name where they clash.
 
 use serde_json::json;
 use usher_domain::audit::{self, Action};
@@ -23,7 +23,7 @@ fn project(slug: &str) -> Project {
     Project { id, slug: slug.parse().unwrap(), name: "A project".parse().unwrap() }
 }
 
-/// Red by: a forgotten bind, which SQLite reads as NULL.
+/// Red by: an omitted bind, which SQLite reads as NULL.
 // Requirement: Q-25
 #[tokio::test]
 async fn projects_and_placements_are_read_back() {
@@ -205,10 +205,10 @@ async fn the_resources_of_a_project_are_listed_page_by_page() {
     .await;
 }
 
-/// Red by: a row of the audit log that is written although its order failed, or the reverse.
+/// Red by: an audit row that is written although its command failed, or the reverse.
 // Requirement: A-26
 #[tokio::test]
-async fn an_order_and_its_row_of_the_audit_log_are_one() {
+async fn a_command_and_its_audit_row_are_one_transaction() {
     on_both(async |test: TestStore| {
         let store = &test.store;
         let entry = |action| audit::Entry {

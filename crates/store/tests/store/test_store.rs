@@ -12,7 +12,7 @@ use usher_store::{About, Cursor, LoggedEvent, Place, Settings, Store};
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// A store, where it is, and a way around it.
+/// A store, where it is, and a connection that bypasses it.
 pub(crate) struct TestStore {
     pub(crate) store: Arc<Store>,
     pub(crate) database: TestDatabase,
@@ -35,7 +35,7 @@ impl Folder {
         Self::under(&std::env::temp_dir())
     }
 
-    /// A folder that needs no disk, where there is such a thing.
+    /// A folder in memory, where there is one.
     pub(crate) fn in_memory() -> Self {
         let shared = std::path::Path::new("/dev/shm");
         if shared.is_dir() { Self::under(shared) } else { Self::new() }
@@ -141,12 +141,12 @@ impl TestDatabase {
     }
 }
 
-/// Runs a test on every database there is; what it prints says on which it failed.
+/// Runs a test on every available database, and prints on which it failed.
 pub(crate) async fn on_both(test: impl AsyncFn(TestStore)) {
     on_both_with(Settings::default(), test).await;
 }
 
-/// As [`on_both`], with other figures.
+/// As [`on_both`], with other settings.
 pub(crate) async fn on_both_with(settings: Settings, test: impl AsyncFn(TestStore)) {
     on_both_databases(async |database| {
         Store::migrate(&database.place, Direction::Up).await.unwrap();
@@ -178,9 +178,9 @@ pub(crate) fn of_resource(it: &LoggedEvent) -> (ResourceId, ProjectId, EventType
 /// tests have some.
 pub(crate) async fn read_events(store: &Store, after: Cursor, count: usize) -> Vec<LoggedEvent> {
     for _ in 0..12_000 {
-        let told = store.events(after, 100).await.unwrap();
-        if told.len() >= count {
-            return told;
+        let events = store.events(after, 100).await.unwrap();
+        if events.len() >= count {
+            return events;
         }
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }

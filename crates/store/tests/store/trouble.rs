@@ -1,5 +1,4 @@
-//! Bad rows, bad files, bad servers: a typed error that names the cause, and everything else goes
-//! on.
+//! Bad rows, bad files, bad servers: a typed error names the cause, and nothing else is affected.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -37,11 +36,11 @@ async fn a_row_that_breaks_its_own_rules_is_parked_and_blocks_no_other() {
         }
         let good = world.declare("good").await.id();
         let batch = test.store.claim_due(64).await.unwrap();
-        assert!(batch.leased.iter().any(|it| it.item == WorkItem::Resource(good)), "it goes on");
+        assert!(batch.leased.iter().any(|it| it.item == WorkItem::Resource(good)), "it is leased");
         assert_eq!(batch.parked.len(), bad.len());
         for (item, what, field) in bad {
-            let (_, told) = batch.parked.iter().find(|(it, _)| *it == item).unwrap();
-            assert!(told.contains(&item.id().to_string()) && told.contains(&what), "{told}");
+            let (_, reason) = batch.parked.iter().find(|(it, _)| *it == item).unwrap();
+            assert!(reason.contains(&item.id().to_string()) && reason.contains(&what), "{reason}");
             let entry = test.store.entry(item).await.unwrap().unwrap();
             assert!(entry.parked && entry.due.is_none() && entry.lease_until.is_none());
             test.store.wake(item).await.unwrap();
@@ -61,7 +60,7 @@ async fn a_row_that_breaks_its_own_rules_is_parked_and_blocks_no_other() {
 /// Red by: a repaired row that stays parked.
 // Requirement: Q-12
 #[tokio::test]
-async fn a_row_that_was_mended_goes_on_by_command() {
+async fn a_repaired_row_is_unparked_by_command() {
     on_both(async |test: TestStore| {
         let world = World::new(&test.store).await;
         let resource = world.declare("web").await;
@@ -130,7 +129,7 @@ async fn a_server_that_is_killed_and_started_again_is_survived() {
     assert!(matches!(down.trouble(), Trouble::Unavailable { .. }), "{down}");
     server.resume();
     drop(server.connect().await);
-    assert!(store.wake(item).await.unwrap(), "the first write after it finds a way");
+    assert!(store.wake(item).await.unwrap(), "the first write after it succeeds");
     world.claim(item).await;
 }
 
@@ -183,14 +182,14 @@ async fn bad_rows_of_other_tables_are_parked_by_name() {
             .await;
         let batch = test.store.claim_due(64).await.unwrap();
         let leased: Vec<WorkItem> = batch.leased.iter().map(|it| it.item).collect();
-        assert_eq!(leased, [WorkItem::Resource(good.id())], "everything else goes on");
+        assert_eq!(leased, [WorkItem::Resource(good.id())], "everything else continues");
         for (item, row) in [
             (WorkItem::Resource(bad.id()), "its name ledger breaks the rules"),
             (WorkItem::ProviderConfig(config), "its coordinates breaks the rules"),
         ] {
             let found = batch.parked.iter().find(|it| it.0 == item);
-            let (_, told) = found.unwrap_or_else(|| panic!("{item} is not parked"));
-            assert!(told.contains(&item.id().to_string()) && told.contains(row), "{told}");
+            let (_, reason) = found.unwrap_or_else(|| panic!("{item} is not parked"));
+            assert!(reason.contains(&item.id().to_string()) && reason.contains(row), "{reason}");
         }
     })
     .await;
@@ -216,7 +215,7 @@ async fn a_full_or_read_only_server_has_its_own_error() {
     assert!(matches!(full, Error::Full { .. }), "{full}");
     assert!(matches!(full.trouble(), Trouble::Unavailable { .. }));
     test_database.execute("DROP TRIGGER full_disk ON queue").await;
-    assert!(store.wake(item).await.unwrap(), "it goes on when there is room");
+    assert!(store.wake(item).await.unwrap(), "it continues when there is room");
     let sql = "DO $$ BEGIN EXECUTE format(
         'ALTER DATABASE %I SET default_transaction_read_only = on', current_database()); END $$";
     test_database.execute(sql).await;
@@ -226,8 +225,8 @@ async fn a_full_or_read_only_server_has_its_own_error() {
     assert!(matches!(refused, Error::ReadOnly { .. }), "{refused}");
 }
 
-/// Red by: a commit that was acknowledged and is lost with the server, or trouble that is told as
-/// something else.
+/// Red by: a commit that was acknowledged and is lost with the server, or trouble that is
+/// reported as something else.
 // Requirement: Q-22
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_acknowledged_survives_a_killed_server() {
@@ -266,7 +265,7 @@ async fn what_was_acknowledged_survives_a_killed_server() {
     for _ in 0..3 {
         tokio::time::sleep(Duration::from_millis(200)).await;
         server.stop();
-        // Everybody notices that the server is gone.
+        // Every task notices that the server is gone.
         for count in &troubles {
             let before = count.load(Ordering::Relaxed);
             while count.load(Ordering::Relaxed) == before {
@@ -360,7 +359,7 @@ async fn fill_a_small_disk() {
     }
     std::fs::remove_file(ballast).unwrap();
     let item = WorkItem::Resource(world.declare("room").await.id());
-    assert!(store.wake(item).await.unwrap(), "it goes on when there is room");
+    assert!(store.wake(item).await.unwrap(), "it continues when there is room");
 }
 
 /// Red by: a read-only file that is reported as any other error.

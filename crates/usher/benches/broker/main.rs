@@ -5,7 +5,7 @@
 //! `--quick` runs smaller sizes; `--only sqlite` or `--only postgres` runs one database;
 //! `--resources N` sets the number of resources for the memory measurement, 0 skips it;
 //! `--at N` runs one number of walkers only.
-#![expect(clippy::unwrap_used, reason = "a measurement that fails has nothing to say")]
+#![expect(clippy::unwrap_used, reason = "a measurement that fails has no result")]
 
 mod bench_env;
 #[expect(dead_code, clippy::panic, reason = "shared with the tests")]

@@ -13,7 +13,7 @@ use crate::together::side_by_side;
 
 /// Concurrent provisions.
 const AT_A_TIME: u64 = 32;
-/// Number of measurements on the way.
+/// Number of intermediate measurements.
 const LOOKS: u64 = 4;
 
 /// Fills a server with nodes that enrolled and send no heartbeats.
@@ -24,13 +24,13 @@ pub(crate) async fn measure(bench_env: &BenchEnv, sizes: Sizes) {
     say("|---:|---:|---:|---:|");
     let follower = Follower::new(&server).await;
     print_row(&server, 0, 0.0);
-    for look in 0..LOOKS {
+    for round in 0..LOOKS {
         let share = sizes.resources / LOOKS;
         let begun = Instant::now();
-        fill(server.caller(), &follower, (look * share, share)).await;
+        fill(server.caller(), &follower, (round * share, share)).await;
         #[expect(clippy::cast_precision_loss, reason = "a rate")]
         let rate = share as f64 / begun.elapsed().as_secs_f64();
-        print_row(&server, (look + 1) * share, rate);
+        print_row(&server, (round + 1) * share, rate);
     }
     drop(follower);
     server.stop().await;

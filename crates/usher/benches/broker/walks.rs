@@ -157,7 +157,7 @@ async fn per_second(bench: &Bench, workers: usize, span: Duration) -> (f64, f64)
 
 /// What one provision and one teardown cost; the commits of each.
 async fn written(bench_env: &BenchEnv, bench: &Bench) -> [f64; 2] {
-    say("\n| way | writes | transactions that wrote | steps that wrote | steps | looks | \
+    say("\n| way | writes | transactions that wrote | steps that wrote | steps | observations | \
          verbs outside |");
     say("|---|---:|---:|---:|---:|---:|---:|");
     let begun = Look::new(bench_env, bench).await;
@@ -205,7 +205,7 @@ impl Look {
             let count = |it: &Self| it.counters.get(&name).copied().unwrap_or(0);
             (count(self) - count(before)) as f64 / COUNTED as f64
         };
-        let [writes, wrote, steps, looks, verbs] =
+        let [writes, wrote, steps, observations, verbs] =
             ["store_writes", "store_commits", "steps", "world_observations", "world_effects"]
                 .map(each);
         let transactions =
@@ -213,8 +213,8 @@ impl Look {
                 format!("{:.1}", (now - then) as f64 / COUNTED as f64)
             });
         say(format_args!(
-            "| {way} | {writes:.1} | {transactions} | {wrote:.1} | {steps:.1} | {looks:.1} | \
-             {verbs:.1} |"
+            "| {way} | {writes:.1} | {transactions} | {wrote:.1} | {steps:.1} | \
+             {observations:.1} | {verbs:.1} |"
         ));
         writes
     }
@@ -228,11 +228,11 @@ async fn readiness(server: &TestServer, bench: &Bench, count: usize) {
             let (bench, data) = (bench.clone(), server.data());
             tokio::spawn(async move {
                 let id = bench.provision(&json!({ "readyAfterMs": READY_AFTER_MS })).await;
-                let heard = bench.follower.until(&id, "Ready").await;
+                let received = bench.follower.until(&id, "Ready").await;
                 let object = data.join(format!("world/substrate/pr-{id}.json"));
                 let ready = fs::metadata(object).unwrap().modified().unwrap();
                 bench.go(&id).await;
-                heard.duration_since(ready).unwrap_or_default()
+                received.duration_since(ready).unwrap_or_default()
             })
         });
         spans.extend(all(timed.collect()).await);

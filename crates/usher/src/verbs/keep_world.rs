@@ -35,7 +35,7 @@ pub(crate) struct Flags {
 pub(super) fn run(flags: Flags) -> ExitCode {
     if let Some(text) = &flags.failpoint {
         match usher_failpoint::arm(text) {
-            Ok(order) => eprintln!("usher: WARNING: this process will die at {}", order.point),
+            Ok(armed) => eprintln!("usher: WARNING: this process will die at {}", armed.point),
             Err(why) => {
                 eprintln!("usher: {why}");
                 return ExitCode::from(2);

@@ -126,21 +126,23 @@ fn arm(config: &Config, role: Role) -> Result<(), CliError> {
     Ok(())
 }
 
-/// The address of the server, and commands to try.
+/// The address of the server, and commands to try. They name no project, blueprint or credential:
+/// the first start seeds one of each.
 fn welcome(server: &Server) -> String {
     let (url, dir) = (server.url(), server.data_dir().display().to_string());
     let standard =
         data_dir::standard(config::variable).is_some_and(|it| it.display().to_string() == dir);
-    let place = if standard { String::new() } else { format!(" --data-dir {dir}") };
-    let (project, blueprint, local) = (seed::PROJECT, seed::BLUEPRINT, seed::LOCAL);
+    let place =
+        if standard { String::new() } else { format!("  export USHER_DATA_DIR={dir}\n") };
     let usher = this_program();
     format!(
         "usher is up at {url}, with its state in {dir}\n\n\
          Type in another terminal:\n\
-         \x20 {usher} provision node-1 --project {project} --blueprint {blueprint} \
-         --credential {local} --wait{place}\n\
-         \x20 {usher} get nodes{place}\n\
-         \x20 {usher} deprovision node-1 --project {project} --wait{place}\n"
+         {place}\
+         \x20 {usher} provision node-1 --wait\n\
+         \x20 {usher} get nodes\n\
+         \x20 {usher} why node-1\n\
+         \x20 {usher} deprovision node-1 --wait\n"
     )
 }
 

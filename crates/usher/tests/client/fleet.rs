@@ -70,9 +70,9 @@ async fn without_needs_on_the_command_line_nothing_is_sent() {
         200,
         &heard("Held", 2),
     );
-    let looked = server.usher("fleet demand a").await;
-    assert_eq!(looked.code, Some(0));
-    assert!(looked.said.contains("cpu=4"), "{looked:?}");
+    let shown = server.usher("fleet demand a").await;
+    assert_eq!(shown.code, Some(0));
+    assert!(shown.said.contains("cpu=4"), "{shown:?}");
     assert_eq!(server.asked().len(), 1, "that was a read");
     for wrong in
         ["fleet demand a --need cpu", "fleet demand a -f /nowhere", "fleet demand --nothing"]

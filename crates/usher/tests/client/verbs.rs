@@ -125,10 +125,10 @@ async fn waiting_prints_each_phase_change_once() {
 #[tokio::test]
 async fn waiting_reads_again_when_an_event_arrives() {
     let server = Server::start().await;
-    let (one, told) = (format!("GET /v1/resources/{ID}"), "id: 1\ndata: {}\n\n".to_owned());
+    let (one, stream) = (format!("GET /v1/resources/{ID}"), "id: 1\ndata: {}\n\n".to_owned());
     server
         .on("POST /v1/resources", 202, &resource(ID, "demo", "Pending", ""))
-        .says(&format!("GET /v1/events?resource={ID}"), 200, told)
+        .says(&format!("GET /v1/events?resource={ID}"), 200, stream)
         .on(&one, 200, &resource(ID, "demo", "Pending", ""))
         .on(&one, 200, &resource(ID, "demo", "Ready", "AsDeclared"));
     let begun = std::time::Instant::now();
@@ -226,7 +226,7 @@ async fn listings_are_tables_for_people_and_whole_as_json() {
     assert_eq!(json["items"].as_array().unwrap().len(), 2);
     assert_eq!(json["next_cursor"], Value::Null);
     let page = server.usher("get projects -o json --limit 1").await.json();
-    assert_eq!(page, first, "a page says where the next one begins");
+    assert_eq!(page, first, "a page has the cursor of the next one");
 }
 
 /// Red by: a refusal without its code, or another exit code.

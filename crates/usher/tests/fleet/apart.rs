@@ -40,8 +40,8 @@ async fn until(pair: &mut Pair, clusters: &[&str], is_so: impl Fn(&[Value]) -> b
 
 /// The clusters that machines were drained from, in order.
 async fn drained(pair: &Pair) -> Vec<String> {
-    let told = pair.caller.list("/v1/events").await;
-    let moves = told.iter().map(|it| &it["data"]).filter(|it| it["to"] == "Draining");
+    let events = pair.caller.list("/v1/events").await;
+    let moves = events.iter().map(|it| &it["data"]).filter(|it| it["to"] == "Draining");
     moves.map(|it| it["cluster"].as_str().unwrap_or("none").to_owned()).collect()
 }
 

@@ -53,8 +53,8 @@ async fn show_out(server: &mut TestServer, id: &str) {
 
 /// The entries of a folder of the data directory.
 fn within(server: &TestServer, folder: &str) -> Vec<PathBuf> {
-    let standing = server.standing().into_iter();
-    standing.filter(|it| it.parent().is_some_and(|it| it.ends_with(folder))).collect()
+    let objects = server.standing().into_iter();
+    objects.filter(|it| it.parent().is_some_and(|it| it.ends_with(folder))).collect()
 }
 
 // Requirement: F-73
@@ -107,7 +107,7 @@ async fn a_machine_that_its_provider_reports_failed_is_torn_down() {
 /// Red by: a substrate that is ready before it has a machine, or a wait without an explanation.
 // Requirement: F-77
 #[tokio::test]
-async fn a_resource_without_a_free_machine_says_so_and_gets_the_next_one() {
+async fn a_resource_without_a_free_machine_reports_it_and_gets_the_next_one() {
     let settings = ["broker.reconcile_interval=1h", "local.wait_interval=1h"];
     let mut server = up(1, &settings).await;
     let first = ready(&mut server, "node-1").await;
@@ -119,7 +119,7 @@ async fn a_resource_without_a_free_machine_says_so_and_gets_the_next_one() {
         if said && why["resource"]["phase"] == "Provisioning" {
             break;
         }
-        assert!(begun.elapsed() < PATIENCE, "no blocker says so: {why}");
+        assert!(begun.elapsed() < PATIENCE, "no blocker names it: {why}");
         sleep(SOON).await;
     }
     server.deprovision(&first).await;
@@ -182,7 +182,7 @@ async fn the_provider_soon_erases_a_redeemed_token() {
     let state = server.data().join("fleet/state");
     let begun = Instant::now();
     while String::from_utf8_lossy(&fs::read(&state).unwrap()).contains("ubt_") {
-        assert!(begun.elapsed() < PATIENCE, "never forgotten: {}", server.said());
+        assert!(begun.elapsed() < PATIENCE, "never removed: {}", server.said());
         sleep(SOON).await;
     }
     show_out(&mut server, &id).await;

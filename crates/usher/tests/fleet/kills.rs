@@ -19,7 +19,7 @@ const POINTS: [&str; 4] = ["before-effect", "after-effect", "before-commit", "af
 #[tokio::test]
 async fn a_shard_that_dies_at_a_failpoint_resumes() {
     let mut pair = Pair::new(FAKE);
-    let mut lives = 0;
+    let mut lifecycles = 0;
     for passing in 1..=size("USHER_SOAK_PASSINGS", 2) {
         for point in POINTS {
             let deaths = pair.deaths;
@@ -29,7 +29,7 @@ async fn a_shard_that_dies_at_a_failpoint_resumes() {
             pair.until("Configured", MACHINES).await;
             pair.need("a", 0, 0).await;
             pair.until("Speculative", MACHINES).await;
-            lives += MACHINES as u64;
+            lifecycles += MACHINES as u64;
             pair.is_clean();
             assert!(pair.deaths > deaths, "{point} was not passed {passing} times");
             let mut server = pair.server.take().unwrap();
@@ -37,7 +37,7 @@ async fn a_shard_that_dies_at_a_failpoint_resumes() {
             server.wait().unwrap();
         }
     }
-    println!("{lives} machine lifecycles, {} deaths at failpoints", pair.deaths);
+    println!("{lifecycles} machine lifecycles, {} deaths at failpoints", pair.deaths);
 }
 
 /// Red by: an operation that is abandoned because a process died, or done twice.
@@ -49,8 +49,8 @@ async fn a_shard_and_a_provider_killed_at_any_moment_leave_nothing_behind() {
     let mut pair = Pair::new(FAKE);
     pair.start_server(None);
     pair.until("Speculative", MACHINES).await;
-    let (mut dice, mut kills, mut lives) = (Dice::new(), 0, 0);
-    while lives < wanted {
+    let (mut dice, mut kills, mut lifecycles) = (Dice::new(), 0, 0);
+    while lifecycles < wanted {
         for (machines, phase) in [(MACHINES, "Configured"), (0, "Speculative")] {
             pair.need("a", machines, 0).await;
             for _ in 0..2 {
@@ -70,9 +70,9 @@ async fn a_shard_and_a_provider_killed_at_any_moment_leave_nothing_behind() {
             }
             pair.until(phase, MACHINES).await;
         }
-        lives += MACHINES as u64;
+        lifecycles += MACHINES as u64;
         pair.is_clean();
     }
     let took = begun.elapsed();
-    println!("{lives} machine lifecycles, {kills} kills, nothing left, {took:.1?}");
+    println!("{lifecycles} machine lifecycles, {kills} kills, nothing left, {took:.1?}");
 }

@@ -13,12 +13,12 @@ fn count(status: &Value, list: &str) -> usize {
 #[tokio::test]
 async fn a_schema_migrates_up_down_and_up_again() {
     on_both(async |test_env: TestEnv| {
-        let (code, table, told) = test_env.usher(&[]);
-        assert_eq!(code, Some(0), "{told}");
+        let (code, table, printed) = test_env.usher(&[]);
+        assert_eq!(code, Some(0), "{printed}");
         assert!(table.starts_with("MIGRATION"), "{table}");
         let applied = |line: &str| line.split_whitespace().eq(["0001_tenancy", "applied"]);
         assert!(table.lines().any(applied), "{table}");
-        assert!(told.starts_with("up 0001_tenancy\nup 0002_records\n"), "{told}");
+        assert!(printed.starts_with("up 0001_tenancy\nup 0002_records\n"), "{printed}");
         let status = test_env.json(&["--status"]);
         let all = count(&status, "applied");
         assert_eq!((count(&status, "pending"), count(&status, "steps")), (0, 0));

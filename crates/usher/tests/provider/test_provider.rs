@@ -168,7 +168,7 @@ pub(crate) async fn all(client: &mut Client) -> Result<Vec<Machine>, Status> {
 
 /// Polls until a machine is in a state.
 pub(crate) async fn settle(client: &mut Client, id: &str, state: MachineState) -> Machine {
-    let looks = async {
+    let polls = async {
         loop {
             let now = client.get(MachineRef { id: id.to_owned() }).await.unwrap().into_inner();
             assert_ne!(now.state(), MachineState::Failed, "{now:?}");
@@ -178,5 +178,5 @@ pub(crate) async fn settle(client: &mut Client, id: &str, state: MachineState) -
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(Duration::from_mins(2), looks).await.unwrap()
+    tokio::time::timeout(Duration::from_mins(2), polls).await.unwrap()
 }

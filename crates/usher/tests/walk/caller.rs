@@ -91,8 +91,8 @@ impl Caller {
         let (_, text) = self.send(request.as_bytes()).await.unwrap();
         let ours = text.lines().filter(|it| it.starts_with("usher_"));
         let pair = |it: &str| {
-            let (name, figure) = it.rsplit_once(' ')?;
-            Some((name.to_owned(), figure.parse().ok()?))
+            let (name, value) = it.rsplit_once(' ')?;
+            Some((name.to_owned(), value.parse().ok()?))
         };
         ours.filter_map(pair).collect()
     }

@@ -214,6 +214,6 @@ async fn a_substrate_removed_during_the_drain_does_not_change_the_outcome() {
     fs::remove_file(job).unwrap();
     server.until_phase(&id, "Deleted").await;
     server.until_nothing_is_left().await;
-    let told = server.events(&id).await;
-    assert_eq!(told, ["Requested", "Ready", "Deleting", "Deleted"]);
+    let events = server.events(&id).await;
+    assert_eq!(events, ["Requested", "Ready", "Deleting", "Deleted"]);
 }

@@ -59,13 +59,13 @@ fn written(data: &Path) -> Vec<(u64, SystemTime)> {
 /// Waits until a value is unchanged for this long.
 pub(crate) async fn until_settled<T: PartialEq + std::fmt::Debug>(
     settled: Duration,
-    look: impl AsyncFn() -> T,
+    observe: impl AsyncFn() -> T,
 ) -> T {
     let begun = Instant::now();
-    let mut before = look().await;
+    let mut before = observe().await;
     loop {
         sleep(settled).await;
-        let now = look().await;
+        let now = observe().await;
         if now == before {
             return now;
         }
@@ -83,11 +83,11 @@ async fn many_live_nodes_cost_no_observation_and_no_write() {
     let _agents = FakeAgents::gather(&server.data());
     let caller = server.caller();
     fill(caller, nodes).await;
-    let look = async || (caller.counters().await, written(&server.data()));
-    let before = until_settled(SETTLED, look).await;
+    let observe = async || (caller.counters().await, written(&server.data()));
+    let before = until_settled(SETTLED, observe).await;
     assert!(before.0.contains_key("usher_world_observations_total"), "{before:?}");
     sleep(rest).await;
-    assert_eq!(look().await, before, "{nodes} nodes, idle for {rest:?}");
+    assert_eq!(observe().await, before, "{nodes} nodes, idle for {rest:?}");
     println!("{nodes} nodes idle for {rest:?}: no observation, no write");
 }
 
@@ -100,16 +100,16 @@ async fn many_live_nodes_cause_no_due_row_and_no_table_write() {
         return;
     };
     fill(cluster.caller(), nodes).await;
-    let look = async || {
+    let observe = async || {
         let mut counters: Vec<BTreeMap<String, u64>> = Vec::new();
         for server in &cluster.servers {
             counters.push(server.caller().counters().await);
         }
         (counters, cluster.number(WRITTEN).await, cluster.number(DUE).await)
     };
-    let before = until_settled(SETTLED, look).await;
+    let before = until_settled(SETTLED, observe).await;
     assert_eq!(before.2, 0, "no row has a due time");
     sleep(rest).await;
-    assert_eq!(look().await, before, "{nodes} nodes, idle for {rest:?}");
+    assert_eq!(observe().await, before, "{nodes} nodes, idle for {rest:?}");
     println!("{nodes} nodes idle on PostgreSQL for {rest:?}: no observation, no write");
 }

@@ -54,10 +54,10 @@ async fn ready(server: &mut TestServer) -> String {
 }
 
 /// Nothing of it is left, and every event occurred once and in order.
-async fn is_gone(server: &mut TestServer, id: &str, told: &[&str]) {
+async fn is_gone(server: &mut TestServer, id: &str, events: &[&str]) {
     server.until_phase(id, "Deleted").await;
     server.until_nothing_is_left().await;
-    assert_eq!(server.events(id).await, told);
+    assert_eq!(server.events(id).await, events);
 }
 
 /// Blocks every change to the world until it is dropped.
@@ -161,7 +161,7 @@ async fn a_node_that_cannot_be_deregistered_keeps_its_substrate() {
     is_gone(&mut server, &id, &ALL).await;
 }
 
-/// Red by: a deletion that fails and is forgotten, or an event before it is true.
+/// Red by: a deletion that fails and is not retried, or an event that is emitted too early.
 // Requirement: D-21
 #[tokio::test]
 async fn a_failed_substrate_deletion_is_retried_until_it_succeeds() {
@@ -203,7 +203,7 @@ async fn the_holder_of_a_part_is_named_and_waited_for_without_a_failed_step() {
     is_gone(&mut server, &id, &ALL).await;
 }
 
-/// Red by: a deletion that waits for a substrate that will never come back.
+/// Red by: a deletion that waits for a substrate that will never reappear.
 // Requirement: D-21
 #[tokio::test]
 async fn a_substrate_removed_before_its_deletion_is_torn_down_after_its_node() {
@@ -237,7 +237,7 @@ async fn a_phase_edited_by_hand_is_corrected_from_the_facts() {
     server.signal_agents(Signal::CONT);
     server.until_phase(&id, "Deleted").await;
     server.until_nothing_is_left().await;
-    let told = server.events(&id).await;
-    assert_eq!(told.last().map(String::as_str), Some("Deleted"));
-    assert_eq!(told.iter().filter(|it| *it == "Deleted").count(), 1);
+    let events = server.events(&id).await;
+    assert_eq!(events.last().map(String::as_str), Some("Deleted"));
+    assert_eq!(events.iter().filter(|it| *it == "Deleted").count(), 1);
 }

@@ -5,8 +5,8 @@
     clippy::disallowed_methods,
     reason = "tests have no Config; only this reads the environment"
 )]
-pub(crate) fn size(name: &str, figure: u64) -> u64 {
-    std::env::var(name).map_or(figure, |it| it.parse().unwrap())
+pub(crate) fn size(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |it| it.parse().unwrap())
 }
 
 /// Pseudo-random numbers, the same for the same seed.

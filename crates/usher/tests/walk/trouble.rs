@@ -40,7 +40,7 @@ async fn a_taken_port_a_used_directory_and_a_broken_key_are_refused() {
     let mut other = TestServer::new(&[]);
     let taken = format!("127.0.0.1:{}", server.port());
     let (code, said) = run(other.command("up").args(["--listen", &taken]));
-    assert_eq!(code, Some(2), "twice is once too often: {said}");
+    assert_eq!(code, Some(2), "a repeated flag is refused: {said}");
     let mut command = Command::new(crate::test_server::USHER);
     command.arg("up").arg("--data-dir").arg(other.data()).args(["--listen", &taken]);
     let (code, said) = run(&mut command);

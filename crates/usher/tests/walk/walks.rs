@@ -112,10 +112,10 @@ async fn an_idle_server_observes_nothing_and_writes_nothing() {
     let id = server.provision("node-1").await;
     server.until_phase(&id, "Ready").await;
     // Work triggered by the last changes is done first.
-    let look = async || server.caller().counters().await;
-    let before = until_settled(SETTLED, look).await;
-    let told = ["usher_world_observations_total", "usher_store_writes_total"];
-    assert!(told.iter().all(|it| before.contains_key(*it)), "{before:?}");
+    let observe = async || server.caller().counters().await;
+    let before = until_settled(SETTLED, observe).await;
+    let counted = ["usher_world_observations_total", "usher_store_writes_total"];
+    assert!(counted.iter().all(|it| before.contains_key(*it)), "{before:?}");
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
     assert_eq!(server.caller().counters().await, before, "fifteen heartbeats later");
     assert_eq!(server.why(&id).await["next_look_at"], serde_json::Value::Null);

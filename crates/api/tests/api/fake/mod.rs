@@ -235,7 +235,7 @@ fn resource(id: ResourceId, project: ProjectId, name: &str) -> Resource {
     Resource::declare(declared, START).unwrap()
 }
 
-/// A page of what there is; a place is a number.
+/// A page of all items; a cursor is a number.
 pub(crate) fn paged<T: Clone>(items: &[T], paging: &Paging) -> Answer<Page<T>> {
     let invalid = |text: &str| {
         let text = text.to_owned();

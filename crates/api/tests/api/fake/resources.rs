@@ -243,7 +243,7 @@ fn node_view() -> NodeView {
     }
 }
 
-/// The node that was there before.
+/// The node that existed before.
 fn gone_view() -> NodeView {
     let mut view = node_view();
     view.peer.id = PeerId::from_uuid(uuid::Uuid::from_u128(1));

@@ -45,7 +45,7 @@ pub(super) fn run(flags: Flags) -> ExitCode {
 async fn demand(session: Session, flags: Flags) -> Result<(), CliError> {
     let Some(cluster) = &flags.cluster else {
         let items = session.all("/v1/fleet/demand").await?;
-        return session.list(&items, &["CLUSTER", "SHARD", "NEEDS", "HELD", "HEARD"], row);
+        return session.list(&items, &["CLUSTER", "SHARD", "NEEDS", "HELD", "RECEIVED"], row);
     };
     let path = format!("/v1/fleet/demand/{}", encoded(cluster));
     let Some(body) = parse_demand(&flags)? else {
@@ -55,9 +55,9 @@ async fn demand(session: Session, flags: Flags) -> Result<(), CliError> {
     };
     let body = serde_json::to_value(&body).unwrap_or_default();
     let value = session.client.call(Method::PUT, &path, Some(&body), None).await?;
-    let heard: DemandOutcome = serde_json::from_value(value.clone())
+    let received: DemandOutcome = serde_json::from_value(value.clone())
         .map_err(|why| CliError::failed(format!("unexpected response of the server: {why}")))?;
-    session.console.one(&value, || outcome(&heard))
+    session.console.one(&value, || outcome(&received))
 }
 
 /// The request body; `None` if the flags only read.
@@ -96,10 +96,10 @@ fn read(file: &Path) -> Result<String, CliError> {
     Ok(text)
 }
 
-fn outcome(heard: &DemandOutcome) -> String {
-    let Demand { cluster, shard, needs, .. } = &heard.demand;
+fn outcome(received: &DemandOutcome) -> String {
+    let Demand { cluster, shard, needs, .. } = &received.demand;
     let count = needs.len();
-    if heard.judged == "Held" {
+    if received.judged == "Held" {
         return format!(
             "held: the needs of {cluster} fell suddenly; the previous {count} needs stay until \
              the new ones were sent three times\n"
@@ -112,13 +112,13 @@ fn row(it: &Value) -> Vec<String> {
     let text = |key: &str| it.get(key).and_then(Value::as_str);
     let count = it.get("needs").and_then(Value::as_array).map_or(0, Vec::len);
     let held = if it.get("held") == Some(&Value::Bool(true)) { "yes" } else { "no" };
-    let heard = text("heard_at").map(age);
+    let received = text("heard_at").map(age);
     vec![
         cell(text("cluster")),
         cell(text("shard")),
         count.to_string(),
         held.to_owned(),
-        cell(heard.as_deref()),
+        cell(received.as_deref()),
     ]
 }
 

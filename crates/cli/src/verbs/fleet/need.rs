@@ -74,9 +74,9 @@ pub(super) fn written(need: &Need) -> String {
         let equals = if values.is_empty() { "" } else { "=" };
         pieces.push(format!("{prefix}{}{equals}{values}", it.key));
     }
-    let figures =
+    let numbers =
         [("interruption", need.interruption_bucket), ("reclamation", need.reclamation_bucket)];
-    pieces.extend(figures.iter().filter(|it| it.1 != 0).map(|(key, it)| format!("{key}={it}")));
+    pieces.extend(numbers.iter().filter(|it| it.1 != 0).map(|(key, it)| format!("{key}={it}")));
     if !need.group.is_empty() {
         pieces.push(format!("group={}", need.group));
     }

@@ -48,9 +48,9 @@ fn shown(plan: &FleetPlan) -> String {
     }
     let rows: Vec<_> = aims.iter().map(aim).collect();
     let _ = write!(out, "\n{}", table(&["MACHINE", "PHASE", "WANTED", "CLUSTER", "CAUSE"], &rows));
-    let told = u64::try_from(aims.len()).unwrap_or(u64::MAX);
-    if told < *aims_total {
-        let _ = writeln!(out, "and {} more", aims_total - told);
+    let printed = u64::try_from(aims.len()).unwrap_or(u64::MAX);
+    if printed < *aims_total {
+        let _ = writeln!(out, "and {} more", aims_total - printed);
     }
     out
 }

@@ -86,8 +86,8 @@ impl Fleet for Machines {
         };
         let detail = Map::from_iter([("settlement".to_owned(), word.into())]);
         let noted = entry(caller, Action::MachineSettle, (None, id.to_string()), detail);
-        let order = MachineCommand::Settle(settlement);
-        let settled = self.store.command_machine(id, order, Some(noted)).await;
+        let command = MachineCommand::Settle(settlement);
+        let settled = self.store.command_machine(id, command, Some(noted)).await;
         let settled = settled.map_err(missing(not_found(Thing::Machine, &id.to_string())))?;
         Ok(self.sights().await?.view(settled))
     }
@@ -130,9 +130,9 @@ impl Fleet for Machines {
         let detail = Map::from_iter([("needs".to_owned(), new.needs.len().into())]);
         let subject = (None, new.cluster.to_string());
         let noted = entry(caller, Action::FleetDemand, subject, detail);
-        let told = RollUp { cluster: new.cluster, shard, needs: new.needs };
-        let heard = self.store.hear_demand(told, Some(noted)).await.map_err(failure)?;
-        Ok(DemandOutcome { judged: heard.judged, demand: believed(heard.demand) })
+        let roll_up = RollUp { cluster: new.cluster, shard, needs: new.needs };
+        let outcome = self.store.hear_demand(roll_up, Some(noted)).await.map_err(failure)?;
+        Ok(DemandOutcome { judged: outcome.judged, demand: believed(outcome.demand) })
     }
 }
 

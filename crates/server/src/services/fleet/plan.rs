@@ -42,15 +42,15 @@ impl Machines {
             now: self.store.now().await.map_err(failure)?,
             store_up: true,
             list_believed: whole && !lists.is_empty(),
-            // The caller wants to see the plan; brakes are reported in `held_back`.
+            // The plan is always returned; brakes are reported in `held_back`.
             switch: Switch::Run,
             config: PlanConfig::default(),
         };
         let loaded = self.load(shard).await?;
         let Plan { aims, report } = plan(&loaded.fleet, &at);
-        let mut told = Vec::with_capacity(aims.len().min(AIMS_MAX));
+        let mut views = Vec::with_capacity(aims.len().min(AIMS_MAX));
         for aim in aims.iter().take(AIMS_MAX) {
-            told.extend(self.aim_view(&loaded, aim).await?);
+            views.extend(self.aim_view(&loaded, aim).await?);
         }
         let mut held_back = report.held_back.clone();
         match state.switch() {
@@ -69,7 +69,7 @@ impl Machines {
             shard: shown(&state),
             machines: count(loaded.slots.len()),
             broken: loaded.broken,
-            aims: told,
+            aims: views,
             aims_total: count(aims.len()),
             outcomes,
             needs: needs.collect(),

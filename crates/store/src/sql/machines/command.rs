@@ -39,7 +39,7 @@ impl Port {
     }
 }
 
-/// Carries out an order on the row as it is, and marks it for its shard.
+/// Applies a command to the current row, and marks it for its shard.
 async fn carry_out(
     conn: &mut Conn,
     id: MachineRecordId,
@@ -78,8 +78,8 @@ async fn carry_out(
     })
 }
 
-/// Refuses a resource that holds another machine already, or is out. Its row is locked, so that of
-/// two who take one for it at the same time the second sees the first.
+/// Refuses a resource that holds another machine already, or is gone. Its row is locked, so that of
+/// two callers that take one for it at the same time the second sees the first.
 async fn hold_no_other(
     conn: &mut Conn,
     id: MachineRecordId,

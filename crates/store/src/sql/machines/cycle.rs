@@ -54,7 +54,7 @@ impl Port {
         }
     }
 
-    /// What became of a cycle whose answer was lost: its rows say it, once no write under
+    /// The outcome of a cycle whose answer was lost, read from its rows once no write under
     /// a lease of the shard is open. A cycle without any trace was not written, or wrote nothing.
     async fn known_cycle(
         &self,
@@ -84,10 +84,10 @@ async fn commit(conn: &mut Conn, cycle: &Cycle, write_id: Uuid) -> Result<Writte
         let (kept, moved): (Vec<_>, Vec<_>) =
             writes.iter().partition(|it| done.contains(it.id.as_uuid()));
         written.moved.extend(moved.iter().map(|it| it.id));
-        let told = kept.iter().filter_map(|it| {
+        let events = kept.iter().filter_map(|it| {
             it.event.as_ref().map(|event| (it.id, &it.next, it.version.next(), event))
         });
-        write_events(conn, &told.collect::<Vec<_>>()).await?;
+        write_events(conn, &events.collect::<Vec<_>>()).await?;
     }
     for adopted in cycle.adopted.chunks(ROWS_MAX) {
         written.adopted.extend(insert(conn, adopted, write_id).await?);
@@ -96,7 +96,7 @@ async fn commit(conn: &mut Conn, cycle: &Cycle, write_id: Uuid) -> Result<Writte
     Ok(written)
 }
 
-/// Writes the machines whose version still holds; who they are.
+/// Writes the machines whose version still holds, and returns their ids.
 async fn update(
     conn: &mut Conn,
     shard: &ShardId,
@@ -172,7 +172,7 @@ async fn insert(
 /// A crossing of a machine, with the version it brings.
 type Crossing<'a> = (MachineRecordId, &'a Machine, Version, &'a Event);
 
-/// Tells of crossings in the one log, in their transaction.
+/// Writes the events of crossings to the one log, in their transaction.
 pub(super) async fn write_events(conn: &mut Conn, crossings: &[Crossing<'_>]) -> Result<(), Error> {
     if crossings.is_empty() {
         return Ok(());
@@ -229,7 +229,7 @@ async fn written_by(
             .bind(write_id)
             .fetch_all(&mut *conn)
             .await
-            .doing("ask what became of a commit")?;
+            .doing("read the outcome of a commit")?;
         found.extend(rows);
     }
     Ok(found)
@@ -251,7 +251,7 @@ async fn begun_by(
             .bind(write_id)
             .fetch_optional(&mut *conn)
             .await
-            .doing("ask what became of a commit")?;
+            .doing("read the outcome of a commit")?;
         items.push(found.map(MachineRecordId::from_uuid));
     }
     Ok(items)

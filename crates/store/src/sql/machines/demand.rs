@@ -93,7 +93,7 @@ async fn versions(conn: &mut Conn, shard: &ShardId) -> Result<Vec<(ClusterId, Ve
         .bind(shard.as_str())
         .fetch_all(&mut *conn)
         .await
-        .doing("read which clusters were heard")?;
+        .doing("read which clusters have demand")?;
     let read = |(cluster, version): (String, i64)| {
         Ok((word("a demand", "cluster", &cluster)?, Version(version.unsigned_abs())))
     };

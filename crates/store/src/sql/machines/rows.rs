@@ -1,4 +1,4 @@
-//! Machines as rows: reading and forgetting them.
+//! Machines as rows: reading and deleting them.
 
 use sqlx::QueryBuilder;
 use usher_domain::fleet::aggregate::{Fields, Machine};
@@ -72,7 +72,7 @@ async fn list(
     let mut sql = QueryBuilder::<Db>::new(COLUMNS);
     match query.phase {
         Some(Phase::Gone) => sql.push("phase = 'Gone'"),
-        // An index of those that are not gone serves a plan that does not know the phase, too.
+        // The index of those that are not gone also serves a query without a phase.
         Some(phase) => sql.push("phase <> 'Gone' AND phase = ").push_bind(phase.as_str()),
         None if query.gone => sql.push("phase = phase"),
         None => sql.push("phase <> 'Gone'"),
@@ -169,7 +169,7 @@ async fn find(
     rows.doing("find machines")?.into_iter().map(MachineRow::stored).collect()
 }
 
-/// Machines that are gone and of which the log says nothing any more.
+/// Machines that are gone and that no event in the log names.
 macro_rules! forgotten {
     () => {
         "SELECT id FROM machines WHERE phase = 'Gone' AND NOT EXISTS (
@@ -177,18 +177,18 @@ macro_rules! forgotten {
     };
 }
 
-/// Whether there is a machine to be forgotten.
+/// Whether there is a machine to delete.
 pub(crate) async fn has_forgotten(conn: &mut Conn) -> Result<bool, Error> {
     let found = sqlx::query_scalar::<Db, Uuid>(forgotten!()).bind(1_i64);
-    let found = found.fetch_optional(&mut *conn).await.doing("look for machines that are gone")?;
+    let found = found.fetch_optional(&mut *conn).await.doing("find machines that are gone")?;
     Ok(found.is_some())
 }
 
-/// Forgets machines that are gone, up to so many.
+/// Deletes machines that are gone, up to so many.
 pub(crate) async fn forget(conn: &mut Conn, count: u32) -> Result<u64, Error> {
     let sql = concat!("DELETE FROM machines WHERE id IN (", forgotten!(), ")");
     let done = sqlx::query::<Db>(sql).bind(i64::from(count));
-    let done = done.execute(&mut *conn).await.doing("forget machines")?;
+    let done = done.execute(&mut *conn).await.doing("delete machines")?;
     Ok(done.rows_affected())
 }
 

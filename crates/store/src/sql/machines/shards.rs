@@ -1,4 +1,4 @@
-//! Shards: who speaks for their machines, and what they may do.
+//! Shards: their leases and their brakes.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ struct ShardRow {
     now: Time,
 }
 
-/// Acquires a shard whose lease has ended, or that is new; else says who has it.
+/// Acquires a shard whose lease has expired, or that is new; else returns its holder.
 async fn acquire(
     conn: &mut Conn,
     shard: ShardId,
@@ -82,7 +82,7 @@ async fn acquire(
     }
 }
 
-/// Prolongs a lease, also one that has ended and was not taken meanwhile.
+/// Renews a lease, also one that has expired and was not acquired by another holder.
 async fn renew(
     conn: &mut Conn,
     lease: ShardLease,
@@ -105,7 +105,7 @@ async fn renew(
     Ok(given.map(|(until, now)| ShardLease { until: until.0, now: now.0, ..lease }))
 }
 
-/// Gives a lease back.
+/// Releases a lease.
 async fn release(conn: &mut Conn, lease: &ShardLease) -> Result<bool, Error> {
     let sql = "UPDATE shards SET holder = NULL, lease_until = NULL
         WHERE id = $1 AND epoch = $2 AND holder = $3";
@@ -120,7 +120,7 @@ async fn release(conn: &mut Conn, lease: &ShardLease) -> Result<bool, Error> {
 }
 
 /// Keeps other holders from acquiring the shard until this transaction ends, or finds out that the
-/// lease is lost. Renewals go on meanwhile.
+/// lease is lost. Renewals are not blocked.
 pub(crate) async fn fence(conn: &mut Conn, lease: &ShardLease) -> Result<(), Error> {
     let sql = concat!(
         "SELECT 1 FROM shards WHERE id = $1 AND epoch = $2 AND holder = $3 AND lease_until > ",
@@ -133,12 +133,12 @@ pub(crate) async fn fence(conn: &mut Conn, lease: &ShardLease) -> Result<(), Err
         .bind(lease.holder)
         .fetch_optional(&mut *conn)
         .await
-        .doing("look whether a lease still holds")?;
+        .doing("check whether a lease still holds")?;
     let lost = || Error::LeaseLost { what: format!("shard \"{}\"", lease.shard) };
     held.map(|_| ()).ok_or_else(lost)
 }
 
-/// Waits until no write under a lease of this shard is under way.
+/// Waits until no write under a lease of this shard is in progress.
 pub(crate) async fn quiesce(conn: &mut Conn, shard: &ShardId) -> Result<(), Error> {
     let sql = concat!("SELECT epoch FROM shards WHERE id = $1", lock!());
     sqlx::query::<Db>(sql)

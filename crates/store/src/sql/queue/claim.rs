@@ -23,7 +23,7 @@ use crate::port::{Batch, Held, Leased};
 
 impl Port {
     pub(crate) async fn claim_due(&self, count: u32) -> Result<Batch, Error> {
-        // While idle a read is enough; where there was work a moment ago there likely is more.
+        // While idle a read is enough; after work there is likely more.
         if !self.busy.load(Ordering::Relaxed) && !is_due(&mut *self.pool.read().await?).await? {
             return Ok(Batch::default());
         }
@@ -41,7 +41,7 @@ impl Port {
 /// Whether anything is due: one cheap read.
 async fn is_due(conn: &mut Conn) -> Result<bool, Error> {
     let sql = concat!("SELECT 1 FROM queue WHERE ", due!(), " LIMIT 1");
-    let found = sqlx::query::<Db>(sql).fetch_optional(&mut *conn).await.doing("look who is due")?;
+    let found = sqlx::query::<Db>(sql).fetch_optional(&mut *conn).await.doing("find due items")?;
     Ok(found.is_some())
 }
 
@@ -64,7 +64,7 @@ async fn claim(
         .bind(i64::from(count))
         .fetch_all(&mut *conn)
         .await
-        .doing("look who is due")?;
+        .doing("find due items")?;
     let Some(now) = rows.first().map(|row| row.now.0) else {
         return Ok(Batch::default());
     };

@@ -27,7 +27,7 @@ wakes! {
 }
 
 impl Port {
-    /// Whether the lease was its own still.
+    /// Whether it still was the newest lease.
     pub(crate) async fn release(&self, release: Release) -> Result<bool, Error> {
         let given = self
             .pool
@@ -39,7 +39,7 @@ impl Port {
         Ok(given?.count > 0)
     }
 
-    /// Whether the lease was its own still. The item may be due at once.
+    /// Whether it still was the newest lease. The item may be due at once.
     pub(crate) async fn postpone(
         &self,
         item: WorkItem,
@@ -109,7 +109,7 @@ async fn rules_entry(conn: &mut Conn, item: WorkItem) -> Result<Option<Entry>, E
     Ok(entry(conn, item, false).await?.map(|it| it.entry()))
 }
 
-/// An entry, and what the last steps said.
+/// An entry, and the outcome of the last steps.
 async fn queue_status(conn: &mut Conn, item: WorkItem) -> Result<Option<QueueStatus>, Error> {
     let Some(entry) = entry(conn, item, false).await? else { return Ok(None) };
     let sql = "SELECT reason, trouble FROM queue WHERE record = $1 AND kind = $2";
@@ -167,8 +167,8 @@ pub(crate) async fn entry(
         .doing("read an entry of the queue")
 }
 
-/// Writes why items did what they did whose leases go on. Says how many of these still are the
-/// newest ones, which they then are until the end of the transaction.
+/// Writes the reasons of items that keep their leases. Returns how many of the leases are still
+/// the newest; they stay so until the end of the transaction.
 async fn stay(conn: &mut Conn, stays: &[Stay]) -> Result<usize, Error> {
     if stays.is_empty() {
         return Ok(0);
@@ -193,8 +193,8 @@ async fn stay(conn: &mut Conn, stays: &[Stay]) -> Result<usize, Error> {
 /// The lease that continues, or the one that is released.
 type Kept<'a> = (Option<Stay>, Option<&'a Release>);
 
-/// Gives leases back, or sees that they still are the newest ones, so that no other worker can
-/// take the items before this is written. A newer lease holder may have gone idle on a stale
+/// Releases leases, or checks that they are still the newest, so that no other worker can take
+/// the items before this is written. A newer lease holder may have gone idle on a stale
 /// snapshot.
 pub(crate) async fn settle(conn: &mut Conn, leases: &[Kept<'_>]) -> Result<(), Error> {
     let releases: Vec<&Release> = leases.iter().filter_map(|(_, release)| *release).collect();
@@ -207,14 +207,14 @@ pub(crate) async fn settle(conn: &mut Conn, leases: &[Kept<'_>]) -> Result<(), E
     Ok(())
 }
 
-/// Forgets why the newest step did what it did.
+/// Deletes the reason of the newest step.
 pub(crate) async fn forget_reason(conn: &mut Conn, item: WorkItem) -> Result<(), Error> {
     sqlx::query::<Db>("UPDATE queue SET reason = NULL WHERE record = $1 AND kind = $2")
         .bind(item.id())
         .bind(item.kind())
         .execute(&mut *conn)
         .await
-        .doing("forget a reason")?;
+        .doing("delete a reason")?;
     Ok(())
 }
 
@@ -227,7 +227,7 @@ struct Given {
     due: bool,
 }
 
-/// Gives leases back after finished steps; a lease holder that was overtaken changes nothing.
+/// Releases leases after finished steps; a lease holder that was overtaken changes nothing.
 async fn release(conn: &mut Conn, releases: &[&Release]) -> Result<Given, Error> {
     if releases.is_empty() {
         return Ok(Given::default());
@@ -259,7 +259,7 @@ async fn release(conn: &mut Conn, releases: &[&Release]) -> Result<Given, Error>
     Ok(Given { count: given.len(), due: given.contains(&Some(true)) })
 }
 
-/// Gives the lease back after trouble; a lease holder that was overtaken changes nothing: `false`.
+/// Releases the lease after trouble; a lease holder that was overtaken changes nothing: `false`.
 pub(crate) async fn postpone(
     conn: &mut Conn,
     (item, claim): (WorkItem, Claim),
@@ -336,7 +336,7 @@ macro_rules! labelled {
 }
 
 /// Makes the item of each id due now; how many are. Nothing is written for one that is due and
-/// and not leased: the next lease holder looks afterwards. That holds for changes outside only;
+/// not leased: the next lease holder observes later. That holds for external changes only;
 /// what is read with the claim may be older than the wake-up.
 async fn wake_labels(conn: &mut Conn, ids: Vec<Uuid>) -> Result<u64, Error> {
     let asked = ids.len() as u64;
@@ -347,7 +347,7 @@ async fn wake_labels(conn: &mut Conn, ids: Vec<Uuid>) -> Result<u64, Error> {
         labelled!("$1")
     );
     let due = sqlx::query_scalar::<Db, i64>(sql).bind(Ids(ids.clone())).fetch_one(&mut *conn).await;
-    let due = due.doing("look who is due")?.unsigned_abs();
+    let due = due.doing("find due items")?.unsigned_abs();
     if due == asked {
         return Ok(due);
     }
@@ -379,7 +379,7 @@ pub(crate) async fn wake_all(conn: &mut Conn) -> Result<u64, Error> {
     Ok(woken.rows_affected())
 }
 
-/// Lets a parked item go on, by command.
+/// Unparks an item, by command.
 pub(crate) async fn unpark(conn: &mut Conn, item: WorkItem) -> Result<(), Error> {
     sqlx::query::<Db>("UPDATE queue SET parked = $3 WHERE record = $1 AND kind = $2")
         .bind(item.id())

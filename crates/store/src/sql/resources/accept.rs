@@ -51,7 +51,7 @@ impl Declared {
 }
 
 impl Batchable for Declared {
-    /// Writes accepted declarations, or says which of the views moved since they were resolved.
+    /// Writes accepted declarations, or returns which of the views moved since they were resolved.
     async fn write(conn: &mut Conn, group: &[Arc<Self>]) -> Result<(), Error> {
         for it in group {
             if let Some(key) = &it.acceptance.key {
@@ -70,10 +70,10 @@ impl Batchable for Declared {
         let books = group.iter().map(|it| (it.item().id(), it.acceptance.accepted.rows.as_slice()));
         names::begin(conn, &books.collect::<Vec<_>>()).await?;
         queue::insert(conn, &group.iter().map(|it| it.item()).collect::<Vec<_>>()).await?;
-        let told = group
+        let crossings = group
             .iter()
             .map(|it| (it.resource(), Acceptance::VERSION, &it.acceptance.accepted.event));
-        events::write(conn, &told.collect::<Vec<_>>()).await?;
+        events::write(conn, &crossings.collect::<Vec<_>>()).await?;
         let notes = group.iter().filter_map(|it| it.acceptance.audit.as_ref());
         audit::write(conn, &notes.collect::<Vec<_>>()).await?;
         // Last, because other declarations with the same credential wait for this row.
@@ -81,7 +81,7 @@ impl Batchable for Declared {
     }
 }
 
-/// How many users each ProviderConfig gains that is there already.
+/// How many users each existing ProviderConfig gains.
 fn new_users(group: &[Arc<Declared>]) -> BTreeMap<Uuid, i64> {
     let mut users: BTreeMap<Uuid, i64> = BTreeMap::new();
     for it in group {

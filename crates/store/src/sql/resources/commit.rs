@@ -81,7 +81,7 @@ pub(crate) async fn change(conn: &mut Conn, changes: &[Change<'_>]) -> Result<()
     Ok(())
 }
 
-/// What goes with a write, as the domain says.
+/// The side writes that the domain decided.
 async fn apply_side_writes(
     conn: &mut Conn,
     (before, after): (&Resource, &Resource),

@@ -1,5 +1,5 @@
-//! Commands of people about a resource (deprovision, replace, abandon, reap, retry): the row is
-//! locked, the domain says what changes, that is written, and the resource is woken.
+//! Commands of operators about a resource (deprovision, replace, abandon, reap, retry): the row is
+//! locked, the domain decides what changes, that is written, and the resource is woken.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ impl Port {
     }
 }
 
-/// Carries a command out; the resource then, and its version. Asking again changes nothing and
+/// Applies a command; the resource then, and its version. Repeating it changes nothing and
 /// writes no event; the resource is woken either way. The row of the audit log names the
 /// resource's own project.
 async fn carry_out(
@@ -119,6 +119,6 @@ async fn has_live_peer(conn: &mut Conn, id: ResourceId) -> Result<bool, Error> {
         .bind(id.as_uuid())
         .fetch_optional(&mut *conn)
         .await
-        .doing("look for a live peer")?;
+        .doing("find a live peer")?;
     Ok(found.is_some())
 }

@@ -1,4 +1,4 @@
-//! Lists of resources, each one query, and what people call them.
+//! Lists of resources, each one query, and their display names.
 
 use sqlx::QueryBuilder;
 use usher_domain::object::id::{ProjectId, ResourceId};

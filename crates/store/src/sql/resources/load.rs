@@ -73,7 +73,7 @@ fn missing(id: ResourceId) -> Error {
     Error::Refused(Refusal::ProvisionedResourceNotFound { what: id.to_string() })
 }
 
-/// Reads resources, each in one piece; one that cannot be read spoils no other.
+/// Reads resources, each in one piece; one that cannot be read fails no other.
 pub(crate) async fn many(
     conn: &mut Conn,
     ids: Vec<Uuid>,

@@ -1,4 +1,4 @@
-//! Tombstones: what watches after a deletion, until it was kept long enough.
+//! Tombstones: they watch the names of a deleted resource for the retention time.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ pub(crate) async fn create(conn: &mut Conn, resource: &Resource) -> Result<(), E
     queue::insert(conn, &[WorkItem::Tombstone(resource.id())]).await
 }
 
-/// Ends a tombstone that was kept long enough and has nothing left to watch; `false` if it has.
+/// Expires a tombstone that was kept long enough and has no names to watch; `false` if it has.
 async fn expire(
     conn: &mut Conn,
     (id, claim): (ResourceId, Claim),
@@ -86,5 +86,5 @@ async fn expired(conn: &mut Conn, keep: Duration, count: u32) -> Result<Vec<Uuid
         .bind(i64::from(count))
         .fetch_all(&mut *conn)
         .await
-        .doing("look for old tombstones")
+        .doing("find old tombstones")
 }

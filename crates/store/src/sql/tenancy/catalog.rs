@@ -105,7 +105,7 @@ async fn versions(conn: &mut Conn, blueprint: BlueprintId) -> Result<Vec<Bluepri
 }
 
 /// What a declaration names: a version of a blueprint, the newest one unless one is named, and a
-/// credential. What is not there is left out.
+/// credential. What does not exist is omitted.
 async fn named(
     conn: &mut Conn,
     (blueprint, version): (String, Option<String>),

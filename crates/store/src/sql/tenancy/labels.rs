@@ -73,7 +73,7 @@ async fn read_all<const N: usize>(
     Ok(all)
 }
 
-/// Says what is known of a key; the last word counts.
+/// Defines a label key; the last definition counts.
 async fn define(conn: &mut Conn, it: &Definition) -> Result<(), Error> {
     let sql = "INSERT INTO label_definitions (key, propagatable) VALUES ($1, $2)
         ON CONFLICT (key) DO UPDATE SET propagatable = excluded.propagatable";

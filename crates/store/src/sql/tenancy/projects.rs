@@ -1,4 +1,4 @@
-//! Projects, where they are placed, and whether anything of them items.
+//! Projects, their placements, and what they still hold.
 
 use usher_domain::audit;
 use usher_domain::object::id::{ProjectId, TenancyId};
@@ -36,7 +36,7 @@ audited! {
 }
 
 impl Port {
-    /// A placement that is occupied does not end, and nothing was ordered then.
+    /// A placement that is occupied is not terminated, and no audit row is written.
     pub(crate) async fn terminate_placement(
         &self,
         project: ProjectId,
@@ -181,7 +181,7 @@ async fn move_placement(
     change(conn, query).await
 }
 
-/// Ends an empty placement. No declaration is accepted into it meanwhile.
+/// Terminates an empty placement. No declaration is accepted into it meanwhile.
 async fn terminate(
     conn: &mut Conn,
     project: ProjectId,

@@ -15,7 +15,7 @@ writes! {
         = |conn| insert(conn, &key, (resource, generation), lifetime);
 }
 
-/// Asking again changes nothing.
+/// Idempotent.
 async fn insert(
     conn: &mut Conn,
     key: &ServerKey,

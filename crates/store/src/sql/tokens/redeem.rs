@@ -19,7 +19,7 @@ wakes! {
     fn redeem(request: Request) -> Outcome = |conn| consume_and_register(conn, &request);
 }
 
-/// Redeems a token, or says why not.
+/// Redeems a token, or returns the refusal.
 async fn consume_and_register(conn: &mut Conn, request: &Request) -> Result<Outcome, Error> {
     let id = request.text.id();
     let sql = "SELECT resource FROM tokens WHERE id = $1";

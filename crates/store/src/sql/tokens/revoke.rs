@@ -9,8 +9,8 @@ use super::of_resource;
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
 
-/// Writes the tokens that change with a write of their resource, as the domain says. The write has
-/// locked the resource's row, so that none of them is issued or redeemed meanwhile.
+/// Writes the tokens that change with a write of their resource, as the domain decided. The write
+/// has locked the resource's row, so that none of them is issued or redeemed meanwhile.
 pub(crate) async fn with_write(
     conn: &mut Conn,
     side_writes: SideWrites,

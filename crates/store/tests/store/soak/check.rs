@@ -1,4 +1,4 @@
-//! What must be so after a writer was killed, whenever that was.
+//! What must hold after a writer was killed at any moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +30,7 @@ impl std::fmt::Debug for Checker {
 }
 
 impl Checker {
-    /// Checks what a round left behind; `Err` names what is wrong.
+    /// Checks the database after a round; `Err` names what is wrong.
     pub(super) async fn check(
         &mut self,
         store: &Store,
@@ -82,7 +82,7 @@ impl Checker {
                 let (resource, _, event_type) = of_resource(&it);
                 let mine = self.events.entry(resource).or_default();
                 if mine.insert(it.version, event_type).is_some() {
-                    return Err(format!("{resource} tells two events for {:?}", it.version));
+                    return Err(format!("{resource} has two events for {:?}", it.version));
                 }
                 self.cursor = Some(it.cursor);
                 missing -= 1;
@@ -134,10 +134,10 @@ impl Checker {
             }
             Line::Ended(id, version) => (*id, *version, Some(EventType::Deleted)),
             Line::Retired(id) => {
-                let told = self.events.get(id).is_some_and(|it| {
+                let seen = self.events.get(id).is_some_and(|it| {
                     it.values().any(|event_type| *event_type == EventType::Deleting)
                 });
-                return if told { Ok(()) } else { Err(format!("{id} lost its deletion")) };
+                return if seen { Ok(()) } else { Err(format!("{id} lost its deletion")) };
             }
             Line::Woken(_) | Line::Leased(..) | Line::Returning(..) => return Ok(()),
         };
@@ -147,26 +147,26 @@ impl Checker {
         if record.version.0 < version {
             return Err(format!("version {version} of {id} was acknowledged and is not there"));
         }
-        let told = self.events.get(&id).and_then(|it| it.get(&Version(version))).copied();
-        if told != event {
-            return Err(format!("version {version} of {id} tells {told:?}, not {event:?}"));
+        let seen = self.events.get(&id).and_then(|it| it.get(&Version(version))).copied();
+        if seen != event {
+            return Err(format!("version {version} of {id} has the event {seen:?}, not {event:?}"));
         }
         Ok(())
     }
 
-    /// All marks of a version are there, or none.
+    /// All marks of a version exist, or none.
     async fn check_whole(&self, store: &Store, id: ResourceId) -> Result<(), String> {
         let record = store.resource(id).await.map_err(|error| format!("{id}: {error}"))?;
         let (version, state) = (record.version.0, &record.state);
         let events = self.events.get(&id).cloned().unwrap_or_default();
         let asked = events.iter().find(|it| *it.1 == EventType::Deleting).map(|it| it.0.0);
         if events.get(&Version(1)) != Some(&EventType::Requested) {
-            return Err(format!("{id} was never told to be requested"));
+            return Err(format!("{id} has no event of its request"));
         }
         for step in 2..asked.unwrap_or(version + 1) {
-            let told = events.get(&Version(step)).copied();
-            if told != step.is_multiple_of(2).then_some(EventType::Ready) {
-                return Err(format!("{id} tells {told:?} with version {step}"));
+            let seen = events.get(&Version(step)).copied();
+            if seen != step.is_multiple_of(2).then_some(EventType::Ready) {
+                return Err(format!("{id} has the event {seen:?} with version {step}"));
             }
         }
         let evidence = &record.name_ledger.rows()[0].evidence.answer;
@@ -203,7 +203,7 @@ impl Checker {
         }
         match self.claims.get(&item) {
             Some((fence, seq, _)) if (*fence, *seq) == (entry.fence.0, entry.wake_seq) => Ok(()),
-            claim => Err(format!("{item} rests and was woken: {entry:?}, claimed {claim:?}")),
+            claim => Err(format!("{item} is idle and was woken: {entry:?}, claimed {claim:?}")),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a writer says of itself, one line each.
+//! The journal that a writer prints, one line per entry.
 
 use std::str::FromStr;
 

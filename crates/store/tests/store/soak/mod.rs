@@ -1,8 +1,7 @@
-//! A writer is killed in the middle of a storm, again and again, and its database is checked each
-//! time: what was acknowledged is there, nothing is there by halves, no lease was given twice, no
-//! wake-up was lost.
+//! A writer is killed under load, again and again, and its database is checked each time: what was
+//! acknowledged exists, nothing is half-written, no lease was granted twice, no wake-up was lost.
 //!
-//! The writer is this test program once more, in a process of its own; it tells on its output what
+//! The writer is this test program once more, in a process of its own; it prints what
 //! it is about to do and what was acknowledged.
 
 mod check;
@@ -22,7 +21,7 @@ use crate::test_store::TestDatabase;
 use check::Checker;
 use journal::Line;
 
-/// How many rounds the tests play on each database, unless it is set otherwise.
+/// How many rounds the tests run on each database, unless it is set otherwise.
 const ROUNDS: u64 = 4;
 /// The most rounds until a breakage must have been noticed.
 const NOTICED: u64 = 300;
@@ -52,7 +51,7 @@ impl Bend {
     }
 }
 
-/// One round: a writer until it is killed, and what it said.
+/// One round: a writer until it is killed, and its output.
 #[expect(clippy::disallowed_methods, reason = "it is killed at some instant of the real clock")]
 fn round(place: &Place, number: u64, bend: Option<Bend>) -> Vec<Line> {
     let (kind, path) = match place {
@@ -84,7 +83,7 @@ fn round(place: &Place, number: u64, bend: Option<Bend>) -> Vec<Line> {
     reader.join().unwrap()
 }
 
-/// Plays rounds until one leaves something wrong behind; says how much was acknowledged.
+/// Runs rounds until one corrupts the database; returns how much was acknowledged.
 async fn play(
     test_database: TestDatabase,
     rounds: u64,
@@ -117,7 +116,7 @@ async fn until_writers_stop(test_database: &TestDatabase) {
 async fn survives(test_database: TestDatabase, name: &str) {
     let rounds = asked("USHER_SOAK_ROUNDS", ROUNDS);
     match play(test_database, rounds, None).await {
-        Ok(told) => eprintln!("{name}: {told}"),
+        Ok(summary) => eprintln!("{name}: {summary}"),
         Err(what) => panic!("{name}: {what}"),
     }
 }
@@ -125,14 +124,14 @@ async fn survives(test_database: TestDatabase, name: &str) {
 /// Red by: each of the bends.
 // Requirement: Q-22
 #[tokio::test]
-async fn a_killed_writer_leaves_nothing_wrong_behind_on_sqlite() {
+async fn a_killed_writer_corrupts_nothing_on_sqlite() {
     survives(TestDatabase::sqlite(), "SQLite").await;
 }
 
 /// Red by: each of the bends.
 // Requirement: Q-22
 #[tokio::test]
-async fn a_killed_writer_leaves_nothing_wrong_behind_on_postgresql() {
+async fn a_killed_writer_corrupts_nothing_on_postgresql() {
     if let Some(test_database) = TestDatabase::postgres().await {
         survives(test_database, "PostgreSQL").await;
     }
@@ -141,7 +140,7 @@ async fn a_killed_writer_leaves_nothing_wrong_behind_on_postgresql() {
 /// Red by: a check that checks nothing.
 // Requirement: Q-22
 #[tokio::test]
-async fn what_a_broken_writer_leaves_behind_is_noticed() {
+async fn the_corruption_of_a_broken_writer_is_noticed() {
     for bend in Bend::ALL {
         let noticed = play(TestDatabase::sqlite(), NOTICED, Some(bend)).await;
         let what = noticed.expect_err(&format!("{bend:?} is not noticed"));

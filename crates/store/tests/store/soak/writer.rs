@@ -1,7 +1,7 @@
 //! The process that is killed: several tasks that declare, claim, commit, wake, retire and end.
 //!
-//! A commit to version `v` leaves three marks in one transaction: the phase is `Ready` if `v` is
-//! even, `Ready` is emitted with it then, and the evidence of the first name says `v`.
+//! A commit to version `v` writes three marks in one transaction: the phase is `Ready` if `v` is
+//! even, `Ready` is emitted with it then, and the evidence of the first name is `v`.
 
 use std::io::Write as _;
 use std::sync::{Arc, Mutex};
@@ -41,7 +41,8 @@ struct Writer {
 }
 
 fn say(line: &Line) {
-    // One write per line: a killed process leaves whole lines, and half a line at most at the end.
+    // One write per line: a killed process wrote whole lines, and at most one partial line at the
+    // end.
     let _ = std::io::stdout().write_all(line.to_string().as_bytes());
     let _ = std::io::stdout().flush();
 }

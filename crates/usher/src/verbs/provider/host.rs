@@ -29,9 +29,9 @@ fn stand(flags: &Flags) -> Result<(), CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(failed)?.block_on(async {
         // A supervisor may signal as soon as the lock is held: the handler is registered before.
-        let mut told = signal(SignalKind::terminate()).map_err(failed)?;
+        let mut terminated = signal(SignalKind::terminate()).map_err(failed)?;
         let _lock = Lock::take(&flags.lock).map_err(|why| CliError::unavailable(chain(&why)))?;
-        told.recv().await;
+        terminated.recv().await;
         Ok(())
     })
 }
