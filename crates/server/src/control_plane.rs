@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::provider_config::ProviderConfig;
 use usher_domain::broker::render::tags;
-use usher_domain::broker::snapshot::{Peer as PeerLook, PeerState, TokenState};
+use usher_domain::broker::snapshot::{Peer as PeerSnapshot, PeerState, TokenState};
 use usher_domain::broker::world::{ControlPlane, Identify, Known, Trust};
 use usher_domain::labels;
 use usher_domain::object::authority::{Authority, BoxFuture, WorldRecord};
@@ -130,7 +130,7 @@ impl SqlControlPlane {
         let out = labels::propagatable(&labels, &definitions);
         let out = out.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         let token = |it: Token| (it.generation, token_state(&it, now));
-        let peer = |it: PeerStatus| (it.peer.registration.generation, peer_look(&it));
+        let peer = |it: PeerStatus| (it.peer.registration.generation, peer_snapshot(&it));
         Ok(Known {
             trust: Trust { now, authority, guard_tripped },
             config_ready: config.is_ready(),
@@ -261,7 +261,7 @@ fn token_state(token: &Token, now: Timestamp) -> TokenState {
     }
 }
 
-fn peer_look(attended: &PeerStatus) -> PeerLook {
+fn peer_snapshot(attended: &PeerStatus) -> PeerSnapshot {
     let state = if attended.peer.is_gone() {
         PeerState::Deregistered
     } else if attended.lost_since.is_some() {
@@ -269,7 +269,7 @@ fn peer_look(attended: &PeerStatus) -> PeerLook {
     } else {
         PeerState::Registered
     };
-    PeerLook { id: attended.peer.id, state }
+    PeerSnapshot { id: attended.peer.id, state }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]

@@ -89,11 +89,11 @@ impl Worker {
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
         let mut due = self.store.due();
         let (mut polls, mut full) = (true, false);
-        let mut look_at = Instant::now();
+        let mut poll_at = Instant::now();
         while !*stop.borrow() {
             if polls {
                 due.clear();
-                look_at = Instant::now() + self.config.due_query;
+                poll_at = Instant::now() + self.config.due_query;
                 full = self.claim().await;
             }
             tokio::select! {
@@ -105,7 +105,7 @@ impl Worker {
                     polls = full;
                 }
                 () = due.wait(), if !full => polls = true,
-                () = sleep_until(look_at), if !full => polls = true,
+                () = sleep_until(poll_at), if !full => polls = true,
             }
         }
         self.finish().await;

@@ -85,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    const LIFE: Uuid = Uuid::from_u128(7);
+    const OWNER: Uuid = Uuid::from_u128(7);
     const OTHER: Uuid = Uuid::from_u128(8);
 
     fn seen(kind: &str, uid: &str) -> Row {
@@ -111,12 +111,12 @@ mod tests {
         let token = seen("Token", "t");
         let name_ledger =
             NameLedger::new([seen("ClusterAnchor", &uid(1)), seen("x/Y", &uid(2)), token]);
-        let whole = [stands(LIFE, 1), stands(LIFE, 2)];
+        let whole = [stands(OWNER, 1), stands(OWNER, 2)];
         assert!(is_recorded(&name_ledger, &whole), "kinds of the control plane are ignored");
         assert!(!is_recorded(&name_ledger, &whole[..1]), "one is gone");
-        assert!(!is_recorded(&name_ledger, &[whole[0], stands(LIFE, 3)]), "one was replaced");
+        assert!(!is_recorded(&name_ledger, &[whole[0], stands(OWNER, 3)]), "one was replaced");
         assert!(
-            !is_recorded(&name_ledger, &[whole[0], whole[1], stands(LIFE, 3)]),
+            !is_recorded(&name_ledger, &[whole[0], whole[1], stands(OWNER, 3)]),
             "one was added"
         );
         assert!(!is_recorded(
@@ -134,8 +134,8 @@ mod tests {
 
     #[test]
     fn each_record_is_compared_with_its_own_objects() {
-        let all = WorldSnapshot(vec![stands(LIFE, 1), stands(LIFE, 2), stands(OTHER, 3)]);
-        assert_eq!(all.of(&LIFE), &all.0[..2]);
+        let all = WorldSnapshot(vec![stands(OWNER, 1), stands(OWNER, 2), stands(OTHER, 3)]);
+        assert_eq!(all.of(&OWNER), &all.0[..2]);
         assert_eq!(all.of(&OTHER), &all.0[2..]);
         for nobody in [Uuid::nil(), Uuid::max()] {
             assert_eq!(all.of(&nobody), []);

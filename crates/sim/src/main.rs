@@ -59,21 +59,21 @@ fn main() -> io::Result<ExitCode> {
             }
             true
         }
-        None => lived(&runs, &mut out)?,
+        None => run_worlds(&runs, &mut out)?,
     };
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn lived(runs: &Options, out: &mut impl io::Write) -> io::Result<bool> {
+fn run_worlds(runs: &Options, out: &mut impl io::Write) -> io::Result<bool> {
     let world = runs.world.as_deref().and_then(World::named);
     let mut good = true;
     for world in world.map_or(WORLDS.to_vec(), |it| vec![it]) {
-        good &= lived_in(world, runs, out)?;
+        good &= run_world(world, runs, out)?;
     }
     Ok(good)
 }
 
-fn lived_in(world: World, runs: &Options, out: &mut impl io::Write) -> io::Result<bool> {
+fn run_world(world: World, runs: &Options, out: &mut impl io::Write) -> io::Result<bool> {
     let Options { seeds, from, seed, trace, breakages, .. } = runs;
     if *breakages {
         return run::breakages(world, out);
@@ -82,10 +82,10 @@ fn lived_in(world: World, runs: &Options, out: &mut impl io::Write) -> io::Resul
         return run::one(world, *seed, *trace, out);
     }
     let step = (seeds / 10).next_multiple_of(run::SHARE).max(run::SHARE);
-    let progress = |lived: u64| {
-        if seeds > &step && lived.is_multiple_of(step) && lived < *seeds {
+    let progress = |run_worlds: u64| {
+        if seeds > &step && run_worlds.is_multiple_of(step) && run_worlds < *seeds {
             // Progress is a courtesy; a closed stderr must not end the run.
-            let _ = writeln!(io::stderr(), "{}: {lived} of {seeds} seeds", world.name);
+            let _ = writeln!(io::stderr(), "{}: {run_worlds} of {seeds} seeds", world.name);
         }
     };
     run::many(Range { world, from: *from, runs: *seeds }, &progress, out)

@@ -16,9 +16,9 @@ use crate::words::Words as _;
 /// Below this many seeds coverage is printed but does not fail a run.
 pub const COVERAGE_COUNTS_FROM: u64 = 5_000;
 /// How many seeds a breakage may survive before it counts as survived.
-pub const BREAKAGE_LIVES: u64 = 20_000;
+pub const BREAKAGE_SEEDS: u64 = 20_000;
 /// How many failed seeds are printed one by one.
-const TOLD_MAX: usize = 20;
+const PRINTED_MAX: usize = 20;
 /// How many seeds a thread takes at a time.
 pub const SHARE: u64 = 250;
 
@@ -105,7 +105,7 @@ pub fn many(
     sum.wrong.sort_by_key(|it| it.0);
     write!(out, "{}", sum.coverage.table(&names, runs))?;
     writeln!(out, "{} steps, {} verbs", sum.coverage.steps, sum.coverage.verbs)?;
-    for (seed, wrong) in sum.wrong.iter().take(TOLD_MAX) {
+    for (seed, wrong) in sum.wrong.iter().take(PRINTED_MAX) {
         writeln!(out, "seed {seed}: {}: {}", wrong.checker, wrong.what)?;
         writeln!(out, "  cargo xtask sim --world {} --seed {seed} --trace", world.name)?;
     }
@@ -187,7 +187,7 @@ fn threads() -> usize {
 
 fn first_caught(world: World, breakage: usize) -> Option<(u64, Wrong)> {
     let wrong = |seed| (world.run_seed)(seed, Some(breakage), false).wrong;
-    (0..BREAKAGE_LIVES).find_map(|seed| wrong(seed).map(|wrong| (seed, wrong)))
+    (0..BREAKAGE_SEEDS).find_map(|seed| wrong(seed).map(|wrong| (seed, wrong)))
 }
 
 fn gather(range: Range, progress: &(impl Fn(u64) + Sync)) -> Sum {

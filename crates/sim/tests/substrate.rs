@@ -125,7 +125,7 @@ impl World<provider_config::ProviderConfigReconciler> for Cluster {
         &self,
         record: &Record<ProviderConfig>,
     ) -> Result<provider_config::Observed, Trouble> {
-        let snapshot = self.state.borrow_mut().look_at_config(record);
+        let snapshot = self.state.borrow_mut().observe_config(record);
         Ok(provider_config::fold(&record.state, &record.name_ledger, &snapshot))
     }
 

@@ -197,7 +197,7 @@ closed_set! {
         /// Only we.
         Ours = "Ours",
         /// Another party.
-        Another = "Somebody",
+        Another = "Another",
         /// Unknown.
         Unknown = "Unknown",
     }

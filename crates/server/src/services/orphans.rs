@@ -28,10 +28,10 @@ impl Orphans for Services {
 
     async fn reap(&self, caller: &Caller) -> Answer<Vec<Orphan>> {
         let mut reaped: Vec<Orphan> = Vec::new();
-        let mut reconcilers: BTreeMap<ResourceId, ()> = BTreeMap::new();
+        let mut seen: BTreeMap<ResourceId, ()> = BTreeMap::new();
         for orphan in self.all_orphans().await?.into_iter().filter(|it| it.reapable) {
             let Some(id) = orphan.resource else { continue };
-            if reconcilers.insert(id, ()).is_none() {
+            if seen.insert(id, ()).is_none() {
                 let command = Command::Reap { by: caller.name.to_string() };
                 self.order(caller, id, (command, Action::ResourceReap)).await?;
             }
@@ -80,13 +80,13 @@ impl Services {
     /// The objects of every world that no ledger accounts for.
     async fn all_orphans(&self) -> Answer<Vec<Orphan>> {
         let installation = self.store.installation().id.to_string();
-        let mut reconcilers: BTreeMap<Uuid, Option<Known>> = BTreeMap::new();
+        let mut owners: BTreeMap<Uuid, Option<Known>> = BTreeMap::new();
         let mut orphans = Vec::new();
         for (world, attached) in self.worlds.iter() {
             let objects = attached.world.objects(&installation).await.map_err(unavailable)?;
             for object in objects {
                 let Some(owner) = object.owner else { continue };
-                let known = match reconcilers.entry(owner) {
+                let known = match owners.entry(owner) {
                     Entry::Occupied(known) => known.into_mut(),
                     Entry::Vacant(place) => place.insert(self.known_owner(owner).await?),
                 };

@@ -19,7 +19,7 @@ use crate::rng::Rng;
 use crate::scenario::run_seed;
 
 const CELLS: u64 = 20_000_000;
-const LIVES: u64 = 3_000;
+const SEEDS: u64 = 3_000;
 
 /// Measures and prints a table.
 pub fn table() -> String {
@@ -27,12 +27,12 @@ pub fn table() -> String {
     line(&mut text, "verdicts (rules)", CELLS, verdicts());
     let began = Instant::now();
     let mut coverage = Coverage::default();
-    for seed in 0..LIVES {
+    for seed in 0..SEEDS {
         coverage.add(&run_seed::<State>(seed, None, false).coverage);
     }
     let took = began.elapsed();
     line(&mut text, "steps of simulated runs", coverage.steps, took);
-    line(&mut text, "whole runs", LIVES, took);
+    line(&mut text, "whole runs", SEEDS, took);
     text
 }
 

@@ -128,7 +128,7 @@ impl BrokerStep<'_> {
         self.returned.set(turn.1.is_some() && written.is_ok());
         state.check_given_up(index, &before, self.notes.behind_guard.get());
         let before = Crossing::from(&before.state);
-        state.check_told(index, before);
+        state.check_events(index, before);
         state.check_commit(index, before, self.notes.observed_at.get());
         let reason = decision.reason;
         state.say(|it| {
@@ -300,7 +300,7 @@ impl<'a> World<BentConfig<'a>> for BrokerStep<'a> {
         record: &Record<ProviderConfig>,
     ) -> Result<provider_config::Observed, Trouble> {
         self.pause(Point::Snapshot).await;
-        let snapshot = self.state.borrow_mut().look_at_config(record);
+        let snapshot = self.state.borrow_mut().observe_config(record);
         Ok(provider_config::fold(&record.state, &record.name_ledger, &snapshot))
     }
 

@@ -41,7 +41,7 @@ impl State {
             return;
         }
         if self.store.resources[index].record.version != version {
-            self.check_told(index, before);
+            self.check_events(index, before);
         }
         self.say(|_| format!("resource {index}: {said}"));
     }

@@ -204,7 +204,7 @@ impl State {
     }
 
     /// One snapshot of the ProviderConfig.
-    pub fn look_at_config(&mut self, record: &Record<ProviderConfig>) -> provider_config::Snapshot {
+    pub fn observe_config(&mut self, record: &Record<ProviderConfig>) -> provider_config::Snapshot {
         let page = self.page(true);
         let config = &record.state;
         let found = |kind, name: Name| {

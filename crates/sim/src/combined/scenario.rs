@@ -143,7 +143,7 @@ fn first_wrong(worlds: &Worlds) -> Option<Wrong> {
 
 fn verdict(worlds: &Worlds) -> Verdict {
     let (names, coverage) = (Names::of_several(), Coverage::default());
-    let mut report = ReadEvents { names, coverage, story: vec![] };
+    let mut report = Printed { names, coverage, story: vec![] };
     report.add(&*worlds.broker.borrow());
     report.add(&*worlds.usage.borrow());
     report.add(&*worlds.direct.borrow());
@@ -157,13 +157,13 @@ fn verdict(worlds: &Worlds) -> Verdict {
 }
 
 /// What the worlds report of one run.
-struct ReadEvents {
+struct Printed {
     names: Names,
     coverage: Coverage,
     story: Vec<(Tick, String)>,
 }
 
-impl ReadEvents {
+impl Printed {
     fn add<R: SimWorld>(&mut self, state: &R) {
         self.coverage.beside(&self.names, &state.base().coverage);
         self.names.beside::<R>(&[]);

@@ -112,7 +112,7 @@ impl Lifecycle for BentMachine<'_> {
     fn decide(&self, record: &Record<Machine>, seen: &Observed, now: Timestamp) -> Decision<Self> {
         let (work_item, breakage) = {
             let state = self.0.state.borrow();
-            (state.work_item(), state.breakage)
+            (state.reconciler(), state.breakage)
         };
         let mut decided = work_item.decide(record, seen, now);
         if let Some(breakage) = breakage {
@@ -144,7 +144,7 @@ impl<'a> World<BentMachine<'a>> for FleetStep<'a> {
         let mut state = self.state.borrow_mut();
         let machine = state.store.rows[self.work_item].machine;
         self.notes.floor.set(state.outside.machines[machine].floor);
-        let snapshot = state.look_at(self.work_item, &record.state, epoch);
+        let snapshot = state.observe_machine(self.work_item, &record.state, epoch);
         Ok(fold(&record.state, &snapshot))
     }
 

@@ -115,8 +115,8 @@ impl SimWorld for State {
         (0..self.store.rows.len()).collect()
     }
 
-    fn entry(&mut self, work_item: usize) -> Option<&mut Entry> {
-        self.store.rows.get_mut(work_item).map(|it| &mut it.entry)
+    fn entry(&mut self, reconciler: usize) -> Option<&mut Entry> {
+        self.store.rows.get_mut(reconciler).map(|it| &mut it.entry)
     }
 
     fn notes(&self) -> Notes {
@@ -268,7 +268,7 @@ impl State {
     }
 
     /// The settings of a machine's reconciler in simulated time.
-    pub(crate) fn work_item(&self) -> MachineReconciler {
+    pub(crate) fn reconciler(&self) -> MachineReconciler {
         let patience = if self.is_broken(Breakage::NoRedrive) { 1 << 30 } else { 100 };
         let deadlines = Deadlines {
             create: millis(patience),

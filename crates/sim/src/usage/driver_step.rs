@@ -210,7 +210,7 @@ impl World<stray::StrayReconciler> for UsageStep<'_> {
         self.pause(Point::Snapshot).await;
         let mut state = self.state.borrow_mut();
         self.notes.observed_at.set(state.base.tick);
-        Ok(stray::fold(&state.look_at_mark(&record.state)))
+        Ok(stray::fold(&state.observe_mark(&record.state)))
     }
 
     async fn apply(&self, record: &Record<Marked>, effect: &Unmark) -> Result<(), Trouble> {

@@ -211,7 +211,7 @@ impl State {
     }
 
     /// One snapshot of a marked object: its mark first, then its holders.
-    pub(crate) fn look_at_mark(&mut self, state: &stray::Marked) -> stray::Snapshot {
+    pub(crate) fn observe_mark(&mut self, state: &stray::Marked) -> stray::Snapshot {
         let page = self.page();
         let silence = self.silence();
         let objects = page.objects(&self.outside);

@@ -29,7 +29,7 @@ use crate::real::{Real, no};
 use crate::test_store::{Folder, TestDatabase};
 
 /// How many runs the tests simulate, unless it is set otherwise.
-const LIVES: u64 = 300;
+const SEEDS: u64 = 300;
 /// How many runs wait for their clocks at the same time.
 const AT_ONCE: usize = 16;
 /// The most turns of the runtime that a commit is waited for before it is dropped.
@@ -242,7 +242,7 @@ fn live_many(items: u64, bend: Option<Bend>) -> (Option<(u64, Verdict)>, u64, Ar
 #[test]
 fn simulated_runs_on_sqlite_converge() {
     let begun = Instant::now();
-    let (wrong, lived, met) = live_many(asked("USHER_SIMULATED_LIVES", LIVES), None);
+    let (wrong, lived, met) = live_many(asked("USHER_SIMULATED_LIVES", SEEDS), None);
     if let Some((seed, verdict)) = wrong {
         let story = verdict.story.join("\n");
         panic!("seed {seed}: {:?}\n{story}", verdict.wrong);
@@ -258,7 +258,7 @@ fn simulated_runs_on_sqlite_converge() {
 #[test]
 fn what_is_broken_on_purpose_is_noticed_on_sqlite() {
     for bend in [Bend::SkipVersion, Bend::TellLater, Bend::NameLater] {
-        let (wrong, ..) = live_many(LIVES, Some(bend));
+        let (wrong, ..) = live_many(SEEDS, Some(bend));
         assert!(wrong.is_some(), "{bend:?} is not noticed");
         let (seed, verdict) = wrong.unwrap();
         eprintln!("{bend:?}: seed {seed}: {:?}", verdict.wrong);

@@ -12,7 +12,7 @@ use crate::direct::operation::{Operation, Progress};
 use crate::direct::recorded::{self, Recorded};
 use crate::direct::snapshot::{self, ReadError, Snapshot};
 
-const LIFE: Direct = Direct {
+const RECONCILER: Direct = Direct {
     interval: Duration::from_secs(30),
     slow: Duration::from_mins(5),
     request_bound: Duration::from_secs(10),
@@ -20,7 +20,7 @@ const LIFE: Direct = Direct {
 };
 
 fn decide(record: &Record<Resource>, snapshot: &Snapshot) -> Decision<Direct> {
-    LIFE.decide(record, &fold(&record.state, &record.name_ledger, snapshot), NOW)
+    RECONCILER.decide(record, &fold(&record.state, &record.name_ledger, snapshot), NOW)
 }
 
 fn known() -> Resource {
@@ -73,7 +73,7 @@ fn what_was_seen_is_deleted_at_its_uid_and_revision_without_its_parents() {
     let decision = decide(&record(first.next, [seen(name(), "c-1")]), &snapshot);
     let at = Precondition::of(&seen(name(), "c-1"), Some("7")).unwrap();
     assert_eq!(decision.effect, Some(Effect::Delete { identified: identified("a"), at }));
-    assert_eq!(decision.wake, Wake::At(NOW.after(LIFE.interval)));
+    assert_eq!(decision.wake, Wake::At(NOW.after(RECONCILER.interval)));
 }
 
 // Requirement: I-10
@@ -96,8 +96,8 @@ fn the_finalizer_is_removed_in_a_later_step_than_the_end() {
     let reported = decide(&ended, &Snapshot { object: Ok(None), ..going_snapshot() });
     assert_eq!(reported.event, Some(Event::Deleted { outcome: Outcome::Deleted }));
     assert_eq!(reported.next.phase(), Phase::Deleted);
-    assert_eq!(reported.next.fields().watch_until, Some(NOW.after(LIFE.keep)));
-    assert_eq!(reported.wake, Wake::At(NOW.after(LIFE.slow)));
+    assert_eq!(reported.next.fields().watch_until, Some(NOW.after(RECONCILER.keep)));
+    assert_eq!(reported.wake, Wake::At(NOW.after(RECONCILER.slow)));
 }
 
 // Requirement: I-17
@@ -140,7 +140,7 @@ fn the_in_flight_grace_counts_from_the_last_lease_that_was_not_given_back() {
         decide(&record(known(), [intended(name())]), &snapshot).next.fields().grace_until
     };
     assert_eq!(tell(None), None);
-    assert_eq!(tell(Some(NOW)), Some(NOW.after(LIFE.request_bound)));
+    assert_eq!(tell(Some(NOW)), Some(NOW.after(RECONCILER.request_bound)));
     assert_eq!(tell(Some(START)), None, "long past");
     let loud = leaving(|it| {
         it.identity = Some(identified("a"));
@@ -160,10 +160,10 @@ fn a_retry_after_of_the_cloud_is_honoured_within_bounds() {
         decide(&record(going(), [seen(name(), "c-1")]), &Snapshot { cloud, ..going_snapshot() })
             .wake
     };
-    assert_eq!(wake(None), Wake::At(NOW.after(LIFE.interval)));
-    assert_eq!(wake(Some(1)), Wake::At(NOW.after(LIFE.interval)));
+    assert_eq!(wake(None), Wake::At(NOW.after(RECONCILER.interval)));
+    assert_eq!(wake(Some(1)), Wake::At(NOW.after(RECONCILER.interval)));
     assert_eq!(wake(Some(60)), Wake::At(NOW.after(Duration::from_mins(1))));
-    assert_eq!(wake(Some(9_000)), Wake::At(NOW.after(LIFE.slow)));
+    assert_eq!(wake(Some(9_000)), Wake::At(NOW.after(RECONCILER.slow)));
 }
 
 // Requirement: I-21
@@ -177,7 +177,7 @@ fn a_failed_create_is_tried_again_by_another_request() {
     assert_eq!((decision.reason, decision.effect), (Reason::CreateFailed, None));
     assert_eq!(decision.next.fields().attempt, 2);
     assert_ne!(decision.next.mark().request, request);
-    assert_eq!(decision.wake, Wake::At(NOW.after(LIFE.slow)));
+    assert_eq!(decision.wake, Wake::At(NOW.after(RECONCILER.slow)));
 }
 
 // Requirement: I-22
@@ -222,11 +222,11 @@ fn what_reappears_after_the_end_is_deleted() {
         it.identity = Some(identified("a"));
         it.phase = Phase::Deleted;
         it.outcome = Some(Outcome::Deleted);
-        it.watch_until = Some(NOW.after(LIFE.interval));
+        it.watch_until = Some(NOW.after(RECONCILER.interval));
     });
     let gone = record(ended, [gone(name(), "c-1")]);
     let absent = Snapshot { object: Ok(None), ..snapshot() };
-    assert_eq!(decide(&gone, &absent).wake, Wake::At(NOW.after(LIFE.interval)));
+    assert_eq!(decide(&gone, &absent).wake, Wake::At(NOW.after(RECONCILER.interval)));
     let back = Snapshot { cloud: Some(asked(Ok(Some(found("c-2"))))), ..absent };
     let decision = decide(&gone, &back);
     assert_eq!(decision.reason, Reason::DeletingLateCreation);
@@ -247,7 +247,7 @@ fn an_object_that_reappears_is_released_or_reported() {
     let leaving = decide(&over, &going_snapshot());
     assert_eq!(leaving.reason, Reason::RemovingFinalizer);
     assert!(matches!(leaving.effect, Some(Effect::RemoveFinalizer { .. })));
-    assert_eq!(leaving.wake, Wake::At(NOW.after(LIFE.interval)));
+    assert_eq!(leaving.wake, Wake::At(NOW.after(RECONCILER.interval)));
     let wanted = decide(&over, &snapshot());
     assert_eq!((wanted.reason, wanted.effect), (Reason::DeletionTimestampLost, None));
     assert_eq!(wanted.wake, Wake::OnChange);
@@ -255,7 +255,7 @@ fn an_object_that_reappears_is_released_or_reported() {
     let unread = decide(&over, &unread);
     assert_eq!(
         (unread.reason, unread.wake),
-        (Reason::ObjectUnreadable, Wake::At(NOW.after(LIFE.slow)))
+        (Reason::ObjectUnreadable, Wake::At(NOW.after(RECONCILER.slow)))
     );
     let gone = decide(&over, &Snapshot { object: Ok(None), ..snapshot() });
     assert_eq!((gone.reason, gone.wake), (Reason::Gone, Wake::Never));

@@ -57,21 +57,21 @@ impl Fleet for Machines {
             };
             self.store.machines(&stored, place, count).await.map_err(failure)?.machines
         };
-        let sights = self.sights().await?;
-        let views = found.into_iter().map(|it| sights.view(it)).collect();
+        let statuses = self.statuses().await?;
+        let views = found.into_iter().map(|it| statuses.view(it)).collect();
         Ok(page(views, &paging, |it: &MachineView| it.id.to_string()))
     }
 
     async fn machine(&self, id: MachineRecordId) -> Answer<MachineView> {
         let found = self.stored_machine(id).await?;
-        Ok(self.sights().await?.view(found))
+        Ok(self.statuses().await?.view(found))
     }
 
     async fn why_machine(&self, id: MachineRecordId) -> Answer<MachineWhy> {
         let found = self.stored_machine(id).await?;
-        let sights = self.sights().await?;
-        let machine = sights.view(found);
-        self.explained(machine, &sights).await
+        let statuses = self.statuses().await?;
+        let machine = statuses.view(found);
+        self.explained(machine, &statuses).await
     }
 
     async fn settle(
@@ -89,7 +89,7 @@ impl Fleet for Machines {
         let command = MachineCommand::Settle(settlement);
         let settled = self.store.command_machine(id, command, Some(noted)).await;
         let settled = settled.map_err(missing(not_found(Thing::Machine, &id.to_string())))?;
-        Ok(self.sights().await?.view(settled))
+        Ok(self.statuses().await?.view(settled))
     }
 
     async fn shards(&self) -> Answer<Vec<ShardView>> {
@@ -180,22 +180,22 @@ impl Machines {
     }
 
     /// The state of every shard, and the time.
-    async fn sights(&self) -> Answer<Sights> {
+    async fn statuses(&self) -> Answer<ShardStatuses> {
         let shards = self.store.shards().await.map_err(failure)?;
-        Ok(Sights { shards, now: self.store.now().await.map_err(failure)? })
+        Ok(ShardStatuses { shards, now: self.store.now().await.map_err(failure)? })
     }
 
-    async fn explained(&self, machine: MachineView, sights: &Sights) -> Answer<MachineWhy> {
+    async fn explained(&self, machine: MachineView, statuses: &ShardStatuses) -> Answer<MachineWhy> {
         let row = &machine.machine;
         let fields = row.fields();
         let deadline = row.deadline(&Deadlines::default());
         let passing = row.phase().is_passing() || row.phase() == Phase::Failed;
-        let live = Live::of(&machine, sights.now);
+        let live = Live::of(&machine, statuses.now);
         let entry = runbook::entry(machine.reason, &live);
         let mut advice: Vec<Advice> = entry.advice.into_iter().collect();
         let lists = self.store.lists(&fields.owner).await.map_err(failure)?;
         let list = lists.iter().find(|it| it.list.provider == fields.provider);
-        let state = sights.of(row);
+        let state = statuses.of(row);
         advice.extend(runbook::beside(state, list, &live));
         let mut blockers = vec![];
         if let Some(holder) = fields.holder {
@@ -232,12 +232,12 @@ fn braked(shard: &ShardId, at: Timestamp, text: String) -> Blocker {
 }
 
 /// The state of every shard at one time.
-struct Sights {
+struct ShardStatuses {
     shards: Vec<ShardState>,
     now: Timestamp,
 }
 
-impl Sights {
+impl ShardStatuses {
     fn of(&self, machine: &Machine) -> Option<&ShardState> {
         self.shards.iter().find(|it| it.id == machine.fields().owner)
     }
