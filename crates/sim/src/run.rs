@@ -147,7 +147,7 @@ pub fn breakages(world: World, out: &mut impl io::Write) -> io::Result<bool> {
             writeln!(out, "{name:<32} caught by {checker:<24} seed {seed}: {what}")?;
         } else {
             survived += 1;
-            writeln!(out, "{name:<32} SURVIVED {BREAKAGE_LIVES} seeds")?;
+            writeln!(out, "{name:<32} SURVIVED {BREAKAGE_SEEDS} seeds")?;
         }
     }
     let caught = names.len() - survived;

@@ -35,7 +35,7 @@ verbs! {
         item: WorkItem,
         claim: Claim,
         trouble: Trouble,
-        reason: Option<&'static str>,
+        reason: Option<&'static str>
     ) -> Result<bool, Error>;
     /// Makes an item due now, also while it is leased; `false` if it is not in the queue.
     fn wake(item: WorkItem) -> Result<bool, Error>;

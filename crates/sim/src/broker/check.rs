@@ -108,7 +108,7 @@ impl Crossing {
 
 impl State {
     /// What every write of a resource must emit: its crossing at its version, and nothing else.
-    pub(crate) fn check_events(&mut self, index: usize, before: Crossing) {
+    pub(crate) fn check_transition_event(&mut self, index: usize, before: Crossing) {
         let record = &self.store.resources[index].record;
         let owed = before.owes(Crossing::from(&record.state));
         let version = record.version;

@@ -128,7 +128,7 @@ impl BrokerStep<'_> {
         self.returned.set(turn.1.is_some() && written.is_ok());
         state.check_given_up(index, &before, self.notes.behind_guard.get());
         let before = Crossing::from(&before.state);
-        state.check_events(index, before);
+        state.check_transition_event(index, before);
         state.check_commit(index, before, self.notes.observed_at.get());
         let reason = decision.reason;
         state.say(|it| {

@@ -41,7 +41,7 @@ impl State {
             return;
         }
         if self.store.resources[index].record.version != version {
-            self.check_events(index, before);
+            self.check_transition_event(index, before);
         }
         self.say(|_| format!("resource {index}: {said}"));
     }

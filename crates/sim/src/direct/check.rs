@@ -176,7 +176,7 @@ impl State {
         before: &Record<Resource>,
         (honest, observed_at): (Option<(RowFacts, Facts)>, Tick),
     ) {
-        self.check_events(index, before);
+        self.check_transition_event(index, before);
         let row = self.store.resources[index].clone();
         let (was, is) = (before.state.fields(), row.record.state.fields());
         let back = before.state.is_leaving() && !row.record.state.is_leaving()
@@ -265,7 +265,7 @@ impl State {
     }
 
     /// What a write must emit: its crossing at its version, and nothing else.
-    fn check_events(&mut self, index: usize, before: &Record<Resource>) {
+    fn check_transition_event(&mut self, index: usize, before: &Record<Resource>) {
         let record = &self.store.resources[index].record;
         let (was, is) = (before.state.phase(), record.state.phase());
         let owed = match is {

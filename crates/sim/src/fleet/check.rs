@@ -92,7 +92,7 @@ impl State {
     /// What every commit of a driver must respect.
     pub(crate) fn check_commit(&mut self, index: usize, before: &Machine, floor: usize) {
         let next = self.store.rows[index].record.state.clone();
-        self.check_events(index, before, &next);
+        self.check_transition_event(index, before, &next);
         if next.fields().token < before.fields().token {
             let what = format!("row {index} went back to an older token");
             self.wrong(Checker::TokenBeforeUse, what);
@@ -152,7 +152,7 @@ impl State {
     }
 
     /// What every write of a driver must emit: its crossing at its version, and nothing else.
-    fn check_events(&mut self, index: usize, before: &Machine, next: &Machine) {
+    fn check_transition_event(&mut self, index: usize, before: &Machine, next: &Machine) {
         let version = self.store.rows[index].record.version;
         let emitted = self.store.events.iter().rev().take(4);
         let emitted: Vec<_> =

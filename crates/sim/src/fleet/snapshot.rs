@@ -21,7 +21,12 @@ type Reading = Result<Option<Result<Report, Refusal>>, Unknown>;
 
 impl State {
     /// Takes a snapshot of a machine for a driver that claimed it in an epoch.
-    pub(crate) fn observe_machine(&mut self, index: usize, machine: &Machine, epoch: u64) -> Snapshot {
+    pub(crate) fn observe_machine(
+        &mut self,
+        index: usize,
+        machine: &Machine,
+        epoch: u64,
+    ) -> Snapshot {
         let shard = self.store.owner(index);
         let message = self.message(index, machine);
         let mut snapshot = if let Some(Message { source, stamp, raw }) = message {

@@ -185,7 +185,11 @@ impl Machines {
         Ok(ShardStatuses { shards, now: self.store.now().await.map_err(failure)? })
     }
 
-    async fn explained(&self, machine: MachineView, statuses: &ShardStatuses) -> Answer<MachineWhy> {
+    async fn explained(
+        &self,
+        machine: MachineView,
+        statuses: &ShardStatuses,
+    ) -> Answer<MachineWhy> {
         let row = &machine.machine;
         let fields = row.fields();
         let deadline = row.deadline(&Deadlines::default());
