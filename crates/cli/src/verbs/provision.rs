@@ -94,6 +94,24 @@ async fn provision(session: Session, flags: Flags) -> Result<(), CliError> {
     )))
 }
 
+/// The name that was given, else the only one of its kind that the server has.
+async fn or_only(session: &Session, given: Option<String>, kind: &str) -> Result<String, CliError> {
+    if let Some(given) = given {
+        return Ok(given);
+    }
+    let list: List<Value> = session.client.read(&format!("/v1/{kind}s")).await?;
+    let name = |it: &Value| it["slug"].as_str().or(it["name"].as_str()).map(str::to_owned);
+    let names: Vec<String> = list.items.iter().filter_map(name).collect();
+    match names.as_slice() {
+        [only] if list.next_cursor.is_none() => Ok(only.clone()),
+        [] => Err(CliError::usage(format!("no --{kind} given, and the server has none"))),
+        several => Err(CliError::usage(format!(
+            "no --{kind} given, and the server has more than one: {}",
+            several.join(", ")
+        ))),
+    }
+}
+
 /// Retries a declaration under one idempotency key, so that it is declared once.
 async fn declare(session: &Session, body: &Value) -> Result<Value, CliError> {
     let key = Uuid::new_v4().to_string();

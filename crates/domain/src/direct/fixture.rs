@@ -325,7 +325,7 @@ pub(super) fn record(state: Resource, rows: impl IntoIterator<Item = Row>) -> Re
 
 fn row(name: Name, standing: NameState, uid: Option<&str>) -> Row {
     let evidence = Evidence::new("given", "given", START);
-    Row { name, incarnation: 1, state: standing, uid: uid.map(Uid::new), evidence }
+    Row { name, plural: None, incarnation: 1, state: standing, uid: uid.map(Uid::new), evidence }
 }
 
 pub(super) fn intended(name: Name) -> Row {

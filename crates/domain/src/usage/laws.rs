@@ -118,6 +118,7 @@ fn any_record() -> impl Strategy<Value = Record<Usage>> {
             };
             let evidence = Evidence::new("given", "given", START);
             Some(Row {
+                plural: None,
                 name: role.name(&key(name)),
                 incarnation: 1,
                 state: standing,

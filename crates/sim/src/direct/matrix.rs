@@ -334,13 +334,9 @@ impl Cell {
             | Recorded::Forged
             | Recorded::ForgedLost => None,
         };
-        let row_of = |(standing, uid)| Row {
-            plural: None,
-            name: row.record.state.name_of(&identified),
-            incarnation: 1,
-            state: standing,
-            uid,
-            evidence: Evidence::new("matrix", "given", Timestamp::from_millis(1)),
+        let row_of = |(state, uid)| {
+            let name = row.record.state.name_of(&identified);
+            Row { state, uid, ..Row::intended(name, "matrix", Timestamp::from_millis(1)) }
         };
         row.record.name_ledger = NameLedger::new(standing.map(row_of));
         let own = row.record.state.recorded(&row.record.name_ledger).map(|it| it.to_text());

@@ -10,7 +10,6 @@ use tracing_subscriber::EnvFilter;
 use usher_cli::stop::CliError;
 use usher_server::config::{self, Config, Sources};
 use usher_server::program::{Role, Server};
-use usher_server::seed;
 use usher_wire::{chain, data_dir};
 
 use super::stop_of;

@@ -412,6 +412,7 @@ fn a_node_intends_a_token_and_a_standalone_does_not() {
     let names = [node.anchor_name(G2), node.xr_name(G2), node.token_name(G2)];
     let row = |name: &Name| Row {
         name: name.clone(),
+        plural: (*name == names[1]).then(|| "xnodes".to_owned()),
         incarnation: 1,
         state: NameState::Intended,
         uid: None::<Uid>,

@@ -130,8 +130,8 @@ pub(crate) async fn update(conn: &mut Conn, changed: &[&Fields]) -> Result<(), E
     let mut sql = QueryBuilder::<Db>::new(
         "UPDATE resources SET phase = v.column2, generation = v.column3,
             generation_state = v.column4, deletion_requested_at = v.column5,
-            grace_until = v.column6, substrate_ready_at = v.column7, outcome = v.column8, updated_at = v.column9,
-            phase_since = v.column10 FROM (",
+            grace_until = v.column6, substrate_ready_at = v.column7, outcome = v.column8,
+            updated_at = v.column9, phase_since = v.column10 FROM (",
     );
     sql.push_values(changed, |mut values, next| {
         values

@@ -180,7 +180,7 @@ impl Writer {
         // A lease that cannot be released ends by itself.
         if self.random.percent(20) {
             let trouble = Trouble::unavailable("the outside".to_owned());
-            let _ = self.world.store.postpone(leased.item, leased.claim, trouble).await;
+            let _ = self.world.store.postpone(leased.item, leased.claim, trouble, None).await;
         } else {
             let release = self.release(leased).await;
             let _ = self.world.store.release(release).await;

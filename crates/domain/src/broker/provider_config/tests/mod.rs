@@ -61,6 +61,7 @@ fn names_are_derived_and_recorded_before_they_are_used() {
     assert_eq!(written, names);
     assert_eq!(it.secret_name(G2), name("Secret", format!("cloud-credentials-{}", it.id)));
     let row = |name| Row {
+        plural: None,
         name,
         incarnation: 1,
         state: NameState::Intended,
