@@ -92,7 +92,7 @@ impl Step {
         match (command, sent) {
             (CommandState::Recorded, Some(Sent::Answered)) => memory.settle(token),
             (CommandState::Recorded, Some(Sent::Unanswered)) => {
-                memory.settle_at(token, self.slot, late)
+                memory.settle_at(token, self.slot, late);
             }
             (CommandState::Recorded, None) if is_over => memory.settle_at(token, self.slot, late),
             (CommandState::Recorded | CommandState::Sent | CommandState::None, _) => {}

@@ -97,7 +97,7 @@ mod tests {
 
     fn stands(owner: Uuid, uid: u128) -> Presence {
         Presence {
-            owner: owner,
+            owner,
             uid: Some(Uuid::from_u128(uid)),
             is_deleting: false,
             is_converging: false,

@@ -197,7 +197,7 @@ impl Ledger<Broker> for LeasedLedger<'_, Resource> {
     }
 
     async fn report(&self, condition: &Condition<Reason>) -> Result<(), Trouble> {
-        self.keep(condition.reason.map(|it| it.as_str()));
+        self.keep(condition.reason.map(Reason::as_str));
         Ok(())
     }
 }
@@ -218,7 +218,7 @@ impl Ledger<Tombstone> for LeasedLedger<'_, Resource> {
     }
 
     async fn report(&self, condition: &Condition<tombstone::Reason>) -> Result<(), Trouble> {
-        self.keep(condition.reason.map(|it| it.as_str()));
+        self.keep(condition.reason.map(tombstone::Reason::as_str));
         Ok(())
     }
 }
@@ -250,7 +250,7 @@ impl Ledger<provider_config::ProviderConfigReconciler> for LeasedLedger<'_, Prov
     }
 
     async fn report(&self, condition: &Condition<provider_config::Reason>) -> Result<(), Trouble> {
-        self.keep(condition.reason.map(|it| it.as_str()));
+        self.keep(condition.reason.map(provider_config::Reason::as_str));
         Ok(())
     }
 }

@@ -45,7 +45,7 @@ pub(crate) const START: Cell = Cell {
     },
 };
 
-/// The word that ends a generation, beside the words of the generation_state.
+/// The word that ends a generation, beside the words of the `generation_state`.
 const NEXT: &str = "next";
 
 /// The broker's machine.
@@ -81,7 +81,7 @@ fn row_facts(machine: Machine<Cell>) -> Machine<Cell> {
         .fact(Origin::Row, "phase", words!(Phase), |c, v| c.row.phase = Phase::ALL[v])
         .fact(Origin::Row, "intent", words!(Intent), |c, v| c.row.intent = Intent::ALL[v])
         .fact(Origin::Row, "generation_state", words!(GenerationState), |c, v| {
-            c.row.generation_state = GenerationState::ALL[v]
+            c.row.generation_state = GenerationState::ALL[v];
         })
         .fact(Origin::Row, "role", words!(MeshRole), |c, v| c.row.role = MeshRole::ALL[v])
         .fact(Origin::Row, "finalization", words!(Finalization), |c, v| {

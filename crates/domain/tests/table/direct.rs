@@ -50,7 +50,7 @@ pub(crate) fn machine() -> Machine<Cell> {
             c.row.identity = Identity::ALL[v];
         })
         .fact(Origin::Row, "grace_over", words!(GraceOver), |c, v| {
-            c.row.grace_over = GraceOver::ALL[v]
+            c.row.grace_over = GraceOver::ALL[v];
         })
         .fact(Origin::Row, "asked", words!(Asked), |c, v| c.row.asked = Asked::ALL[v])
         .fact(Origin::Row, "ended", words!(Ended), |c, v| c.row.ended = Ended::ALL[v])

@@ -37,7 +37,7 @@ pub(crate) fn machine() -> Machine<Cell> {
         .fact(Origin::Row, "phase", words!(Phase), |c, v| c.row.phase = Phase::ALL[v])
         .fact(Origin::Row, "want", words!(Want), |c, v| c.row.want = Want::ALL[v])
         .fact(Origin::Row, "command", words!(CommandState), |c, v| {
-            c.row.command = CommandState::ALL[v]
+            c.row.command = CommandState::ALL[v];
         })
         .fact(Origin::Row, "pace", words!(Pace), |c, v| c.row.pace = Pace::ALL[v])
         .fact(Origin::Row, "hold", words!(Hold), |c, v| c.row.hold = Hold::ALL[v])

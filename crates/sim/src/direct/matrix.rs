@@ -15,7 +15,7 @@ use usher_domain::direct::proof::Outcome;
 use usher_domain::direct::reference::{Named, Read, Reference};
 use usher_domain::direct::verdict::EffectKind;
 use usher_domain::object::name::FINALIZER_DIRECT;
-use usher_kernel::{Evidence, NameLedger, NameState, Row, Timestamp, Uid};
+use usher_kernel::{NameLedger, NameState, Row, Timestamp, Uid};
 
 use crate::base::{Course, Wrong};
 use crate::clock::{GIVE_UP, Tick};

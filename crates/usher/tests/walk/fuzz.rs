@@ -1,4 +1,4 @@
-//! Requests generated from the committed OpenAPI document against the real server.
+//! Requests generated from the committed `OpenAPI` document against the real server.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

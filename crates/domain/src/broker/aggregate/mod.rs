@@ -242,7 +242,7 @@ impl Resource {
         match verdict.change {
             None => {}
             Some(RecordChange::To(generation_state)) => {
-                next.fields.generation_state = generation_state
+                next.fields.generation_state = generation_state;
             }
             Some(RecordChange::Next) => {
                 next.fields.generation = self.fields.generation.next();
