@@ -15,7 +15,8 @@ use usher_domain::broker::tombstone::{self, Tombstone};
 use usher_domain::object::authority::BoxFuture;
 use usher_kernel::schedule::Claim;
 use usher_kernel::{
-    Decision, Ledger, Lifecycle, Record, Report, Stopped, Timestamp, Trouble, Version, World, step,
+    Condition, Decision, Ledger, Lifecycle, Record, Report, Stopped, Timestamp, Trouble, Version,
+    World, step,
 };
 use usher_store::{Error, Held, InTime, Leased, LeasedLedger, Store, WorkItem};
 
@@ -233,6 +234,10 @@ where
 {
     async fn load(&self) -> Result<Option<Record<L::State>>, Trouble> {
         self.ledger.load().await
+    }
+
+    async fn report(&self, condition: &Condition<L::Reason>) -> Result<(), Trouble> {
+        self.ledger.report(condition).await
     }
 
     async fn commit(&self, version: Version, decision: &Decision<L>) -> Result<(), Trouble> {

@@ -88,11 +88,11 @@ fn names_are_distinct() {
 // Requirement: S-4
 #[test]
 fn what_was_met_too_rarely_is_a_gap() {
-    let mut work_item = Coverage::default();
-    work_item.injected(0, InjectedFault::CrashBefore);
-    work_item.fault(DriverFault::Crash);
+    let mut one = Coverage::default();
+    one.injected(0, InjectedFault::CrashBefore);
+    one.fault(DriverFault::Crash);
     let mut sum = Coverage::default();
-    sum.add(&work_item);
+    sum.add(&one);
     let names = Names::of::<State>();
     let cells = names.pairs.len() * InjectedFault::ALL.len();
     let faults = names.faults.len();
@@ -109,9 +109,9 @@ fn sums_of_runs_add_up() {
     for half in [0..20_u64, 20..40] {
         let mut part = Coverage::default();
         for seed in half {
-            let work_item = scenario::run_seed::<State>(seed, None, false).coverage;
-            part.add(&work_item);
-            whole.add(&work_item);
+            let one = scenario::run_seed::<State>(seed, None, false).coverage;
+            part.add(&one);
+            whole.add(&one);
         }
         parts.merge(&part);
     }

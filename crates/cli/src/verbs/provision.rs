@@ -104,9 +104,9 @@ async fn or_only(session: &Session, given: Option<String>, kind: &str) -> Result
     let names: Vec<String> = list.items.iter().filter_map(name).collect();
     match names.as_slice() {
         [only] if list.next_cursor.is_none() => Ok(only.clone()),
-        [] => Err(CliError::usage(format!("no --{kind} given, and the server has none"))),
+        [] => Err(CliError::usage(format!("--{kind} is required: the server has none yet"))),
         several => Err(CliError::usage(format!(
-            "no --{kind} given, and the server has more than one: {}",
+            "--{kind} is required: the server has several ({})",
             several.join(", ")
         ))),
     }

@@ -120,12 +120,12 @@ impl Row {
 
     /// The same row, with the plural of its kind.
     #[must_use]
-    pub fn of_plural(self, plural: Option<String>) -> Self {
+    pub fn with_plural(self, plural: Option<String>) -> Self {
         Self { plural: plural.or(self.plural), ..self }
     }
 
     fn turned(&self, state: NameState, evidence: Evidence) -> Self {
-        Self::new(self.name.clone(), self.incarnation, state, self.uid.clone(), evidence)
+        Self { state, evidence, ..self.clone() }
     }
 
     /// An object with our proof of ownership has the name.
@@ -183,22 +183,22 @@ pub struct Sighting {
     pub at: Timestamp,
 }
 
-/// The object under this name, as answered.
+/// What an authority answered about a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Something does.
+    /// An object has it.
     Present {
         /// Its uid.
         uid: Uid,
         /// Whether it carries our proof of ownership.
         ours: bool,
     },
-    /// Nothing does, said by the right authority.
+    /// No object has it, by the right authority.
     Absent {
         /// No creator is left, so that a name which was only intended counts as gone.
         settled: bool,
     },
-    /// Nothing does yet, but a controller that may create it has announced the name.
+    /// No object has it yet, but a controller that may create it has announced the name.
     Announced,
     /// No answer that counts.
     Unknown(Unknown),
@@ -345,10 +345,11 @@ impl NameLedger {
         };
         let plural = sighting.plural.clone().or_else(|| row.plural.clone());
         let mut rows = row.after(sighting);
-        if rows.is_empty() && row.plural != plural {
+        let is_answered = !matches!(sighting.answer, Answer::Unknown(_));
+        if rows.is_empty() && row.plural != plural && !row.state.is_settled() && is_answered {
             rows.push(row.clone());
         }
-        rows.into_iter().map(|it| it.of_plural(plural.clone())).collect()
+        rows.into_iter().map(|it| it.with_plural(plural.clone())).collect()
     }
 }
 
@@ -386,12 +387,12 @@ fn first_sight(sighting: &Sighting) -> Vec<Row> {
         Answer::Present { uid, ours: true } => {
             let evidence = Evidence::new(&sighting.by, "present and ours", sighting.at);
             let row = Row::new(name, 1, NameState::Seen, Some(uid.clone()), evidence);
-            vec![row.of_plural(sighting.plural.clone())]
+            vec![row.with_plural(sighting.plural.clone())]
         }
         Answer::Announced => {
             let evidence = Evidence::new(&sighting.by, "announced", sighting.at);
             let row = Row::new(name, 1, NameState::Intended, None, evidence);
-            vec![row.of_plural(sighting.plural.clone())]
+            vec![row.with_plural(sighting.plural.clone())]
         }
         Answer::Present { ours: false, .. } | Answer::Absent { .. } | Answer::Unknown(_) => vec![],
     }

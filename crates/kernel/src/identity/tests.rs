@@ -255,4 +255,12 @@ fn a_row_keeps_the_plural_of_its_kind() {
     assert_eq!(ledger.absorb(&[known(Answer::Absent { settled: false })]), [], "known already");
     let gone = ledger.absorb(&[sighting(Answer::Absent { settled: true })]);
     assert_eq!((gone[0].plural.as_deref(), gone[0].state), (Some("lamps"), NameState::Gone));
+    let abandoned = ledger.with(&ledger.abandon("ann", "enough", NOW));
+    let adopted = abandoned.adopt("ann", "after all", NOW);
+    assert_eq!(adopted[0].plural.as_deref(), Some("lamps"), "abandoned and adopted");
+
+    let unreachable = Answer::Unknown(Unknown::Unreachable);
+    assert_eq!(intended.absorb(&[known(unreachable)]), [], "no answer changes nothing");
+    let ended = intended.with(&intended.abandon("ann", "enough", NOW));
+    assert_eq!(ended.absorb(&[known(Answer::Announced)]), [], "a settled row stays as it is");
 }

@@ -55,8 +55,8 @@ impl BrokerStep<'_> {
         let wake = match self.work_item {
             Item::Resource(_) => step(&BentBroker(self), self, self, now).await?.map(|it| it.wake),
             Item::Tombstone(_) => {
-                let work_item = Tombstone { interval: millis(INTERVAL), ..Tombstone::default() };
-                step(&work_item, self, self, now).await?.map(|it| it.wake)
+                let reconciler = Tombstone { interval: millis(INTERVAL), ..Tombstone::default() };
+                step(&reconciler, self, self, now).await?.map(|it| it.wake)
             }
             Item::Config => step(&BentConfig(self), self, self, now).await?.map(|it| it.wake),
         };
@@ -277,7 +277,7 @@ impl Lifecycle for BentConfig<'_> {
         seen: &provider_config::Observed,
         now: Timestamp,
     ) -> Decision<Self> {
-        let work_item = provider_config::ProviderConfigReconciler { interval: millis(INTERVAL) };
+        let reconciler = provider_config::ProviderConfigReconciler { interval: millis(INTERVAL) };
         let mut record = record.clone();
         let users = record.state.users;
         let referred = self.0.state.borrow().store.resources.iter().any(|row| {
@@ -288,7 +288,7 @@ impl Lifecycle for BentConfig<'_> {
             record.state.users = 0;
         }
         let Decision { mut next, rows, effect, event, wake, reason } =
-            work_item.decide(&record, seen, now);
+            reconciler.decide(&record, seen, now);
         next.users = users;
         Decision { next, rows, effect, event, wake, reason }
     }

@@ -114,11 +114,11 @@ impl State {
     }
 
     fn labels(&self, sender: Sender) -> Labels {
-        let work_item = match sender {
+        let record_id = match sender {
             Sender::Resource(i) => self.store.resources[i].record.state.id().to_string(),
             Sender::Config => self.store.config.record.state.id.to_string(),
         };
-        Labels { installation: installation().to_string(), work_item }
+        Labels { installation: installation().to_string(), record_id }
     }
 
     /// The ledger must know a name before it is used.

@@ -146,7 +146,7 @@ impl State {
             let state = &self.store.resources[index].record.state;
             let xr = state.pinned().xr_name.clone();
             let anchor = state.anchor_name(state.generation()).name;
-            let work_item = state.id().to_string();
+            let record_id = state.id().to_string();
             if self.outside.find(Kind::Anchor, &anchor).is_none()
                 && self.injects(Fault::ForeignAnchor, 8)
             {
@@ -159,7 +159,7 @@ impl State {
             if self.injects(Fault::ForeignXr, 8) {
                 self.outside.create(bare, self.base.tick);
             } else if self.injects(Fault::RestoredXr, 8) {
-                let labels = Some(Labels { installation: installation().to_string(), work_item });
+                let labels = Some(Labels { installation: installation().to_string(), record_id });
                 let owner = self.strange_owner().filter(|_| self.base.rng.percent(50));
                 self.outside.create(Object { owner, labels, ..bare }, self.base.tick);
             }

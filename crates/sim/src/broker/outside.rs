@@ -50,7 +50,7 @@ pub struct Labels {
     /// The installation label.
     pub installation: String,
     /// The resource-id label.
-    pub work_item: String,
+    pub record_id: String,
 }
 
 /// One object.
@@ -217,7 +217,7 @@ impl Outside {
         if let Some(it) = self.objects.iter_mut().find(|it| it.uid == uid) {
             it.revision = revision;
             if let Some(labels) = &it.labels {
-                self.changed.push((tick, labels.work_item.clone()));
+                self.changed.push((tick, labels.record_id.clone()));
             }
         }
     }

@@ -123,7 +123,7 @@ impl State {
         let label = record.state.id().to_string();
         let mine = |it: &&outside::Object| {
             matches!(it.kind, Kind::Part(_))
-                && it.labels.as_ref().is_some_and(|labels| labels.work_item == label)
+                && it.labels.as_ref().is_some_and(|labels| labels.record_id == label)
         };
         let mut looks: Vec<(Kind, Name, bool)> = Vec::new();
         let current = record.state.generation();
@@ -132,7 +132,7 @@ impl State {
             looks.push((it.kind, part_name(it.kind, &it.name, generation), false));
         }
         let ours =
-            xr.filter(|it| it.labels.as_ref().is_some_and(|labels| labels.work_item == label));
+            xr.filter(|it| it.labels.as_ref().is_some_and(|labels| labels.record_id == label));
         if let Some((xr, composite)) = ours.and_then(|it| it.xr.as_ref().map(|xr| (it, xr))) {
             let generation = generation_of(&record.name_ledger, Some(xr.uid)).unwrap_or(current);
             for (kind, name) in &composite.refs {
@@ -177,7 +177,7 @@ impl State {
         let Some(it) = found else {
             return Ok(ComposedState::Absent);
         };
-        let ours = it.labels.as_ref().is_some_and(|labels| labels.work_item == label);
+        let ours = it.labels.as_ref().is_some_and(|labels| labels.record_id == label);
         let owning =
             generation_of(&record.name_ledger, it.owner).unwrap_or(record.state.generation());
         // What one generation's XR composed is the absence of the others' under the same name.
@@ -234,7 +234,7 @@ fn object(it: &outside::Object) -> Object {
     Object {
         uid: uid(it.uid),
         installation: it.labels.as_ref().map(|labels| labels.installation.clone()),
-        record_id: it.labels.as_ref().map(|labels| labels.work_item.clone()),
+        record_id: it.labels.as_ref().map(|labels| labels.record_id.clone()),
         owner: it.owner.map(uid),
         deleting: it.leaving,
     }

@@ -81,7 +81,7 @@ struct Tie {
     /// The same object as Usages observe it.
     place: u64,
     /// The record behind it.
-    work_item: Behind,
+    backing: Behind,
     /// Whether the part is gone.
     over: bool,
     /// Whether the record behind it is finished.
@@ -142,13 +142,13 @@ impl Ties {
         };
         for (resource, part) in new {
             worlds.broker.borrow_mut().outside.guarded.insert(part.uid);
-            if let Some((place, work_item)) = raise(worlds, &part, tick) {
+            if let Some((place, backing)) = raise(worlds, &part, tick) {
                 self.ties.push(Tie {
                     resource,
                     part: part.uid,
                     place,
-                    left: matches!(work_item, Behind::Usage),
-                    work_item,
+                    left: matches!(backing, Behind::Usage),
+                    backing,
                     over: false,
                 });
             }
@@ -169,7 +169,7 @@ impl Ties {
                 continue;
             };
             // A deleted Usage would wait for its user, and its XR with it: that is not done.
-            if matches!(tie.work_item, Behind::Usage) && has_owner(worlds, part) {
+            if matches!(tie.backing, Behind::Usage) && has_owner(worlds, part) {
                 continue;
             }
             if worlds.breakage == Some(Breakage::BypassAdmission) {
@@ -196,10 +196,10 @@ impl Ties {
                 tie.over = true;
             }
             Some(false) => {
-                if tie.work_item.is_ready(worlds, tie.place) {
+                if tie.backing.is_ready(worlds, tie.place) {
                     worlds.broker.borrow_mut().outside.settle(tie.part, tick);
                 }
-                tie.work_item.take_machine(worlds, tie.part);
+                tie.backing.take_machine(worlds, tie.part);
             }
             Some(true) => {
                 {
@@ -207,8 +207,8 @@ impl Ties {
                     broker.outside.guarded.remove(&tie.part);
                     broker.outside.mark(tie.part, tick, tick);
                 }
-                tie.work_item.ask_to_go(worlds, tie.part);
-                tie.left |= tie.work_item.is_gone(worlds, tie.part);
+                tie.backing.ask_to_go(worlds, tie.part);
+                tie.left |= tie.backing.is_gone(worlds, tie.part);
                 if tie.left || worlds.breakage == Some(Breakage::DropFinalizers) {
                     let mut usage = worlds.usage.borrow_mut();
                     if usage.outside.by_uid(tie.place).is_some_and(|it| it.hold_lease > 0) {
@@ -229,7 +229,7 @@ impl Ties {
         });
         if let Some(tie) = left {
             let Tie { resource, part, .. } = tie;
-            let kind = tie.work_item.kind();
+            let kind = tie.backing.kind();
             let what = format!("resource {resource} is Deleted, its {kind} {part} exists");
             worlds.broker.borrow_mut().wrong(Checker::GoneBelow, what);
         }

@@ -62,11 +62,11 @@ fn decisions() -> Duration {
     state.grant_wishes();
     let record = state.store.resources[0].record.clone();
     let snapshot = state.snapshot(0, &record, true);
-    let (work_item, now) = (Direct::default(), state.now());
+    let (reconciler, now) = (Direct::default(), state.now());
     let began = Instant::now();
     for _ in 0..DECISIONS {
         let seen = fold(&record.state, &record.name_ledger, black_box(&snapshot));
-        black_box(work_item.decide(&record, &seen, now).reason);
+        black_box(reconciler.decide(&record, &seen, now).reason);
     }
     began.elapsed()
 }

@@ -40,7 +40,7 @@ impl State {
     }
 
     /// Everything seems absent for a while; the mass-deletion guard trips at once and a person
-    /// opens it later.
+    /// resets it later.
     fn hide(&mut self) {
         let tick = self.base.tick;
         if self.empty_until < tick && self.happens(Fault::EmptyReads, 6) {

@@ -110,11 +110,11 @@ impl Lifecycle for BentMachine<'_> {
     type Reason = Reason;
 
     fn decide(&self, record: &Record<Machine>, seen: &Observed, now: Timestamp) -> Decision<Self> {
-        let (work_item, breakage) = {
+        let (reconciler, breakage) = {
             let state = self.0.state.borrow();
             (state.reconciler(), state.breakage)
         };
-        let mut decided = work_item.decide(record, seen, now);
+        let mut decided = reconciler.decide(record, seen, now);
         if let Some(breakage) = breakage {
             breakage.bend_decision(&mut decided, record, (seen, now));
             if breakage == Breakage::WaitOnIncomplete && seen.is_incomplete() {

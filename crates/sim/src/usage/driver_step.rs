@@ -46,8 +46,8 @@ impl UsageStep<'_> {
         let wake = match self.work_item {
             Item::Usage(_) => step(&BentUsage(self), self, self, now).await?.map(|it| it.wake),
             Item::Stray(_) => {
-                let work_item = stray::StrayReconciler { interval: millis(INTERVAL) };
-                step(&work_item, self, self, now).await?.map(|it| it.wake)
+                let reconciler = stray::StrayReconciler { interval: millis(INTERVAL) };
+                step(&reconciler, self, self, now).await?.map(|it| it.wake)
             }
         };
         let mut state = self.state.borrow_mut();
@@ -117,14 +117,14 @@ impl Lifecycle for BentUsage<'_> {
     type Reason = Reason;
 
     fn decide(&self, record: &Record<Usage>, seen: &Observed, now: Timestamp) -> Decision<Self> {
-        let work_item = UsageReconciler { interval: millis(INTERVAL) };
+        let reconciler = UsageReconciler { interval: millis(INTERVAL) };
         let breakage = self.0.breakage();
         let mut decided = match breakage {
-            None => work_item.decide(record, seen, now),
+            None => reconciler.decide(record, seen, now),
             Some(breakage) => {
                 let bent = breakage.bend_record(record, seen);
                 let Decision { mut next, rows, effect, event, wake, reason } =
-                    work_item.decide(&bent, seen, now);
+                    reconciler.decide(&bent, seen, now);
                 next.finalizer = record.state.finalizer;
                 next.owners.clone_from(&record.state.owners);
                 next.spec.clone_from(&record.state.spec);

@@ -131,7 +131,7 @@ fn welcome(server: &Server) -> String {
     let (url, dir) = (server.url(), server.data_dir().display().to_string());
     let standard =
         data_dir::standard(config::variable).is_some_and(|it| it.display().to_string() == dir);
-    let place = if standard { String::new() } else { format!("  export USHER_DATA_DIR={dir}\n") };
+    let place = if standard { String::new() } else { format!("  export USHER_DATA_DIR='{dir}'\n") };
     let usher = this_program();
     format!(
         "usher is up at {url}, with its state in {dir}\n\n\

@@ -368,7 +368,7 @@ impl Resource {
             |name: &Name| (*name == xr).then(|| self.fields.pinned.composite.plural().to_owned());
         let row = |name: Name| {
             let plural = plural(&name);
-            Row::intended(name, by, now).of_plural(plural)
+            Row::intended(name, by, now).with_plural(plural)
         };
         names.into_iter().map(row).collect()
     }
