@@ -1,8 +1,8 @@
 //! The broker: a declared node becomes substrate, enrols, and is torn down again.
 //!
 //! Read in this order: [`aggregate`] (the row), [`facts`] (what may be branched on), [`reconcile`]
-//! (what happens next and why), [`observe`] (how answers become facts), [`reconciler`] (the kernel's
-//! view of all that), [`accept`] and [`command`] (what a person can request), [`ports`] (the calls
+//! (what happens next and why), [`observe`] (how answers become facts), [`reconciler`] (the view
+//! of the kernel), [`accept`] and [`command`] (what a person can request), [`ports`] (the calls
 //! to other contexts), [`render`] (what should exist), [`world`] (the port between the server and
 //! the outside).
 
