@@ -181,7 +181,7 @@ async fn why_names_the_shard_the_holder_and_the_list_of_a_machine() {
     assert_eq!(steady.machine.reason, Reason::AsDeclared);
     assert_eq!(
         (steady.summary.as_str(), steady.advice.len()),
-        ("it serves cluster b, as is wanted", 0)
+        ("it serves cluster b, as declared", 0)
     );
     let holder = ResourceId::from_uuid(Uuid::now_v7());
     let binding = Binding { cluster: cluster("h"), assignment: Assignment::default() };
