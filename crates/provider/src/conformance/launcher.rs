@@ -1,13 +1,12 @@
 //! Starts and kills a candidate process.
 
 use std::io;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
 use thiserror::Error;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
@@ -48,6 +47,8 @@ pub struct Launcher {
 pub(super) struct Running {
     child: Child,
     pub(super) address: String,
+    /// Keeps the port from being given to another process while the candidate starts.
+    _port: TcpSocket,
 }
 
 impl Launcher {
@@ -60,8 +61,8 @@ impl Launcher {
     ) -> Result<Running, LaunchError> {
         let program = self.program.clone();
         let failed = |source| LaunchError::Start { program: program.clone(), source };
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
-        let address = port.map_err(failed)?.to_string();
+        let port = reserve_port().map_err(failed)?;
+        let address = port.local_addr().map_err(failed)?.to_string();
         let mut command = Command::new(&self.program);
         command
             .args(&self.args)
@@ -76,7 +77,7 @@ impl Launcher {
             command.arg(format!("--state={}", state.display()));
         }
         let child = command.spawn().map_err(failed)?;
-        let mut running = Running { child, address };
+        let mut running = Running { child, address, _port: port };
         let until = Instant::now() + LISTEN_TIMEOUT;
         while Instant::now() < until {
             if TcpStream::connect(&running.address).await.is_ok() {
@@ -89,6 +90,15 @@ impl Launcher {
         }
         Err(LaunchError::NotListening { program })
     }
+}
+
+/// A loopback port that the kernel gives to no other process while the socket exists. A server that
+/// sets `SO_REUSEADDR`, as tokio's listeners do, may still listen on it.
+fn reserve_port() -> io::Result<TcpSocket> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(([127, 0, 0, 1], 0).into())?;
+    Ok(socket)
 }
 
 impl Running {

@@ -4,12 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use tempfile::TempDir;
+use tokio::net::TcpSocket;
 use tonic::{Response, Status};
 use usher_failpoint::Failpoint;
 use usher_provider::fake::Rng;
@@ -35,6 +35,7 @@ struct TestProvider {
 struct Running {
     child: Child,
     client: Client,
+    _port: TcpSocket,
 }
 
 impl Drop for Running {
@@ -56,8 +57,11 @@ impl TestProvider {
     }
 
     async fn start(&mut self, failpoint: Option<String>) -> Option<Running> {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let address = port.to_string();
+        // Reserved while it runs, so that no other test is given the port.
+        let port = TcpSocket::new_v4().unwrap();
+        port.set_reuseaddr(true).unwrap();
+        port.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let address = port.local_addr().unwrap().to_string();
         let mut command = Command::new(env!("CARGO_BIN_EXE_usher-provider-fake"));
         command
             .args(["--use-fake-backend", "--fake-latency=0ms:8ms", "--poll-interval=1h"])
@@ -75,7 +79,7 @@ impl TestProvider {
             command.arg("--failpoint").arg(failpoint);
         }
         let child = command.spawn().unwrap();
-        let mut running = Running { child, client: server::client(&address) };
+        let mut running = Running { child, client: server::client(&address), _port: port };
         for _ in 0..12_000 {
             if tokio::net::TcpStream::connect(&address).await.is_ok() {
                 return Some(running);
