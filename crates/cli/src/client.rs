@@ -34,7 +34,7 @@ pub enum Error {
     /// No server listens at the URL, or the connection failed.
     #[error("failed to connect to the server at {url}: {cause}")]
     Unreachable { url: String, cause: String },
-    /// No response within [`CALL_MAX`].
+    /// No response within `CALL_MAX`.
     #[error("the server at {url} did not respond within 30 s")]
     TimedOut { url: String },
     /// The response is not what an Usher server sends, or the connection broke within it.
