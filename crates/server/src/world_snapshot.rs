@@ -137,8 +137,8 @@ mod tests {
         let all = WorldSnapshot(vec![stands(OWNER, 1), stands(OWNER, 2), stands(OTHER, 3)]);
         assert_eq!(all.of(&OWNER), &all.0[..2]);
         assert_eq!(all.of(&OTHER), &all.0[2..]);
-        for nobody in [Uuid::nil(), Uuid::max()] {
-            assert_eq!(all.of(&nobody), []);
+        for unknown in [Uuid::nil(), Uuid::max()] {
+            assert_eq!(all.of(&unknown), []);
         }
     }
 }

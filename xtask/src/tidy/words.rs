@@ -6,8 +6,8 @@ use super::{Finding, Subject};
 
 /// Each leaves open which part of the program is meant.
 const VAGUE: [&str; 3] = [concat!("who", "ever"), concat!("some", "body"), concat!("no", "body")];
-/// So many lines of the sources and of the documents may contain one.
-const SOURCE_LINES_MAX: usize = 39;
+/// So many lines of the sources may contain one: the Unix user of that name.
+const SOURCE_LINES_MAX: usize = 3;
 /// These four name tests of the world of files.
 const DOCUMENT_LINES_MAX: usize = 4;
 /// The world of files is deleted soon and not polished before.

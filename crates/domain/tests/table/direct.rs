@@ -278,7 +278,7 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
 fn ends() -> Vec<(&'static str, Cell, Verdict)> {
     let ending = |outcome| hold(Phase::Deleting).change_record(RecordChange::End(outcome));
     let lost = leaving(|it| it.row.identity = Identity::Lost);
-    let somebodys = leaving(|it| {
+    let held_by_another = leaving(|it| {
         it.row.identity = Identity::Seen;
         it.row.asked = Asked::Yes;
         it.seen.cloud = Cloud::Foreign;
@@ -294,7 +294,7 @@ fn ends() -> Vec<(&'static str, Cell, Verdict)> {
         (ABSENCE, leaving(|it| it.row.identity = Identity::Intended), ending(Outcome::Deleted)),
         (ABSENCE, lost, ending(Outcome::AlreadyAbsent)),
         (ORPHAN, lost, ending(Outcome::OrphanReleased)),
-        (DELETES, somebodys, doing(EffectKind::Delete)),
+        (DELETES, held_by_another, doing(EffectKind::Delete)),
         (DELETES, unasked, doing(EffectKind::Delete)),
         (UNGUARDED, leaving(|it| it.seen.hold = Hold::Another), ending(Outcome::Abandoned)),
         (UNGUARDED, unreadable, doing(EffectKind::Stamp)),

@@ -23,8 +23,9 @@ impl Services {
     pub(super) async fn plan(&self, id: ResourceId) -> Answer<Plan> {
         let record = self.record(id).await?;
         let now = self.store.now().await.map_err(failure)?;
-        let nobody = Outstanding { heard_until: None, request_bound: std::time::Duration::ZERO };
-        let wished = command::deprovision(&record.state, &nobody, now).next;
+        let outstanding =
+            Outstanding { heard_until: None, request_bound: std::time::Duration::ZERO };
+        let wished = command::deprovision(&record.state, &outstanding, now).next;
         let wished = Record { state: wished, ..record.clone() };
         let world = self.worlds.get(&wished.state.pinned().world).map_err(unavailable)?;
         let seen = world.observe(&wished).await.map_err(unavailable)?;

@@ -209,6 +209,6 @@ async fn why_names_the_shard_the_holder_and_the_list_of_a_machine() {
     let named = MachineQuery { name: Some("m-2".to_owned()), ..MachineQuery::default() };
     let page = fleet.machines(named, paging()).await.unwrap();
     assert_eq!(page.items[0].id, ids[1]);
-    let nobody = MachineRecordId::from_uuid(Uuid::now_v7());
-    assert_eq!(code(fleet.machine(nobody).await.unwrap_err()), "machine_not_found");
+    let unknown = MachineRecordId::from_uuid(Uuid::now_v7());
+    assert_eq!(code(fleet.machine(unknown).await.unwrap_err()), "machine_not_found");
 }

@@ -71,9 +71,9 @@ async fn writes_of_others_to_a_machine_are_marked_until_its_shard_reads_them() {
         assert_eq!((events[0].about, events[0].version), (about, settled.record.version));
         let refused = store.command_machine(two.id, settle, None).await.unwrap_err();
         assert_eq!(code(&refused), "not_disputed");
-        let nobody = MachineRecordId::from_uuid(Uuid::now_v7());
+        let unknown = MachineRecordId::from_uuid(Uuid::now_v7());
         let command = MachineCommand::Settle(Settlement::Drain);
-        let missing = store.command_machine(nobody, command, None).await.unwrap_err();
+        let missing = store.command_machine(unknown, command, None).await.unwrap_err();
         assert!(matches!(missing, Error::NotFound { .. }), "{missing}");
     })
     .await;

@@ -132,8 +132,9 @@ async fn labels_belong_to_their_layer() {
             let expected = labels(&[("team", value), ("e", "")]);
             assert_eq!(store.labels(layer).await.unwrap(), expected, "these and no others");
         }
-        let nobody = Layer::Resource(ResourceId::from_uuid(Uuid::now_v7()));
-        let unknown = store.write_labels(nobody, labels(&[("team", "x")])).await.unwrap_err();
+        let unknown_resource = Layer::Resource(ResourceId::from_uuid(Uuid::now_v7()));
+        let unknown =
+            store.write_labels(unknown_resource, labels(&[("team", "x")])).await.unwrap_err();
         assert!(matches!(unknown, Error::NotFound { .. }), "{unknown}");
         for propagatable in [true, false] {
             let definition = Definition { key: "team".parse().unwrap(), propagatable };
