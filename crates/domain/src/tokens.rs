@@ -27,7 +27,7 @@ use subtle::ConstantTimeEq;
 use thiserror::Error;
 use usher_kernel::{Generation, Timestamp};
 
-use crate::object::enrolment::{KeyId, Nonce, PublicKey, TokenText};
+use crate::object::enrolment::{KeyId, Nonce, PublicKey, TokenChange, TokenText};
 use crate::object::id::{PeerId, ProjectId, ResourceId, TokenId};
 use crate::object::manifest::SecretText;
 use crate::object::name;
@@ -459,27 +459,16 @@ fn again(consumed: &Consumption, request: &Request) -> Outcome {
     }
 }
 
-/// What a write of a resource means for its tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ResourceChange {
-    /// The generation whose substrate became ready, and when: its token's lifetime starts.
-    pub ready: Option<(Generation, Timestamp)>,
-    /// Whether teardown began: what was not redeemed is revoked.
-    pub torn_down: bool,
-}
-
-impl ResourceChange {
-    /// The tokens that change, as they are after the write.
-    pub fn apply(self, tokens: &[Token], now: Timestamp) -> Vec<Token> {
-        let after = |token: &Token| {
-            let ready = self.ready.filter(|(generation, _)| token.generation == *generation);
-            let started = ready.map_or_else(|| token.clone(), |(_, at)| token.ready(at));
-            let revoked = if self.torn_down { started.revoke(now).ok() } else { None };
-            let after = revoked.unwrap_or(started);
-            (after != *token).then_some(after)
-        };
-        tokens.iter().filter_map(after).collect()
-    }
+/// The tokens of a resource that change with a write of it, as they are after the write.
+pub fn changed(tokens: &[Token], change: TokenChange, now: Timestamp) -> Vec<Token> {
+    let after = |token: &Token| {
+        let ready = change.ready.filter(|(generation, _)| token.generation == *generation);
+        let started = ready.map_or_else(|| token.clone(), |(_, at)| token.ready(at));
+        let revoked = if change.teardown_began { started.revoke(now).ok() } else { None };
+        let after = revoked.unwrap_or(started);
+        (after != *token).then_some(after)
+    };
+    tokens.iter().filter_map(after).collect()
 }
 
 #[cfg(test)]
@@ -808,14 +797,14 @@ mod tests {
             [1, 2].map(|number| Token { generation: Generation(number), ..token() });
         let tokens = [old.revoke(ISSUED).unwrap(), current.clone()];
         let now = ISSUED.after(TICK);
-        let after = |it: ResourceChange| it.apply(&tokens, now);
-        let nothing = ResourceChange { ready: None, torn_down: false };
+        let after = |it: TokenChange| changed(&tokens, it, now);
+        let nothing = TokenChange::default();
         assert_eq!(after(nothing), []);
-        let ready = ResourceChange { ready: Some((Generation(2), now)), ..nothing };
+        let ready = TokenChange { ready: Some((Generation(2), now)), ..nothing };
         assert_eq!(after(ready), [current.ready(now)], "only the current one");
-        let torn_down = ResourceChange { torn_down: true, ..nothing };
-        assert_eq!(after(torn_down), [current.revoke(now).unwrap()], "only what is open");
-        let both = ResourceChange { torn_down: true, ..ready };
+        let began = TokenChange { teardown_began: true, ..nothing };
+        assert_eq!(after(began), [current.revoke(now).unwrap()], "only what is open");
+        let both = TokenChange { teardown_began: true, ..ready };
         assert_eq!(after(both), [current.ready(now).revoke(now).unwrap()]);
     }
 }

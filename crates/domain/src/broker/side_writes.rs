@@ -1,18 +1,15 @@
 //! What the transaction that writes a resource writes besides, so that no store has to guess.
 
-use usher_kernel::Timestamp;
-
 use super::aggregate::Resource;
 use super::event::Outcome;
 use super::phase::Phase;
+use crate::object::enrolment::TokenChange;
 
 /// What is written with a resource, in the same transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SideWrites {
-    /// Every token of it that was not redeemed is revoked.
-    pub revoke_tokens: bool,
-    /// The lifetime of the current generation's token starts here.
-    pub substrate_ready_at: Option<Timestamp>,
+    /// What becomes of its tokens.
+    pub tokens: TokenChange,
     /// The ProviderConfig has one user less, and is woken.
     pub release_provider_config: bool,
     /// A tombstone begins.
@@ -24,10 +21,12 @@ impl SideWrites {
     pub fn of(before: &Resource, after: &Resource) -> Self {
         let ended = before.phase() != Phase::Deleted && after.phase() == Phase::Deleted;
         let ready = after.fields().substrate_ready_at;
+        let ready = ready.filter(|_| before.fields().substrate_ready_at != ready);
+        let ready = ready.map(|at| (after.generation(), at));
+        // No token is issued from then on.
+        let teardown_began = after.is_tearing_down() && !before.is_tearing_down();
         Self {
-            // No token is issued from then on.
-            revoke_tokens: after.is_tearing_down() && !before.is_tearing_down(),
-            substrate_ready_at: ready.filter(|_| before.fields().substrate_ready_at != ready),
+            tokens: TokenChange { ready, teardown_began },
             release_provider_config: ended,
             create_tombstone: ended && after.fields().outcome == Some(Outcome::Removed),
         }
@@ -41,8 +40,7 @@ mod tests {
     use crate::broker::fixture::{NOW, START, leaving, resource};
 
     const NOTHING: SideWrites = SideWrites {
-        revoke_tokens: false,
-        substrate_ready_at: None,
+        tokens: TokenChange { ready: None, teardown_began: false },
         release_provider_config: false,
         create_tombstone: false,
     };
@@ -59,7 +57,8 @@ mod tests {
     fn a_substrate_that_is_ready_starts_the_lifetime_once() {
         let it = resource(|_| ());
         let ready = resource(|it| it.substrate_ready_at = Some(START));
-        let expected = SideWrites { substrate_ready_at: Some(START), ..NOTHING };
+        let change = TokenChange { ready: Some((ready.generation(), START)), ..NOTHING.tokens };
+        let expected = SideWrites { tokens: change, ..NOTHING };
         assert_eq!(SideWrites::of(&it, &ready), expected);
         assert_eq!(SideWrites::of(&ready, &ready), NOTHING);
         assert_eq!(SideWrites::of(&ready, &it), NOTHING, "a new generation starts nothing");
@@ -68,7 +67,8 @@ mod tests {
     #[test]
     fn a_resource_in_teardown_loses_its_tokens() {
         let it = resource(|_| ());
-        let expected = SideWrites { revoke_tokens: true, ..NOTHING };
+        let change = TokenChange { teardown_began: true, ..NOTHING.tokens };
+        let expected = SideWrites { tokens: change, ..NOTHING };
         assert_eq!(SideWrites::of(&it, &leaving(Phase::Deregistering)), expected);
         let replaced = resource(|it| it.generation_state = GenerationState::Leaving);
         assert_eq!(SideWrites::of(&it, &replaced), expected);
@@ -95,6 +95,6 @@ mod tests {
     fn a_resource_abandoned_without_teardown_loses_its_tokens() {
         let it = resource(|it| it.phase = Phase::Ready);
         let given_up = it.abandoned(NOW);
-        assert!(SideWrites::of(&it, &given_up).revoke_tokens, "{given_up:?}");
+        assert!(SideWrites::of(&it, &given_up).tokens.teardown_began, "{given_up:?}");
     }
 }

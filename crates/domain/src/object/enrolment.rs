@@ -14,6 +14,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use usher_kernel::{Generation, Timestamp};
 
 use super::id::TokenId;
 use super::manifest::SecretText;
@@ -32,6 +33,15 @@ pub const TOKEN_LENGTH: usize = TOKEN_PREFIX.len() + TOKEN_ID_LENGTH + 1 + TOKEN
 pub const NONCE_MIN: usize = 16;
 /// The longest nonce.
 pub const NONCE_MAX: usize = 64;
+
+/// What a write of a resource does to its tokens: the broker decides it, the tokens follow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TokenChange {
+    /// The generation whose substrate became ready, and when: its token's lifetime starts.
+    pub ready: Option<(Generation, Timestamp)>,
+    /// Whether teardown began: what was not redeemed is revoked.
+    pub teardown_began: bool,
+}
 
 /// A text that is no bootstrap token. It never repeats the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

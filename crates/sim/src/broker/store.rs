@@ -15,7 +15,7 @@ use usher_domain::broker::provider_config::ProviderConfig;
 use usher_domain::broker::side_writes::SideWrites;
 use usher_domain::object::authority::Pin;
 use usher_domain::object::id::{ResourceId, TokenId};
-use usher_domain::tokens::{ResourceChange, Token};
+use usher_domain::tokens::{self, Token};
 use usher_kernel::schedule::{Claim, Entry};
 use usher_kernel::{Generation, NameLedger, Record, Row, Timestamp, Trouble, Version, Wake};
 
@@ -376,14 +376,9 @@ impl Store {
 
     /// The side writes of a write, in its transaction.
     fn apply_side_writes(&mut self, index: usize, side_writes: SideWrites, now: Timestamp) {
-        let current = self.resources[index].record.state.generation();
         let mine = self.tokens.values().filter(|it| it.resource == index);
         let tokens: Vec<Token> = mine.map(|it| it.token.clone()).collect();
-        let change = ResourceChange {
-            ready: side_writes.substrate_ready_at.map(|at| (current, at)),
-            torn_down: side_writes.revoke_tokens,
-        };
-        for token in change.apply(&tokens, now) {
+        for token in tokens::changed(&tokens, side_writes.tokens, now) {
             self.tokens.insert(token.id, TokenRow { resource: index, token });
         }
         if side_writes.release_provider_config {

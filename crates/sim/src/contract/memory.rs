@@ -195,7 +195,7 @@ impl Memory {
         record.name_ledger = record.name_ledger.with(rows);
         record.state = next;
         inner.events.extend(event);
-        if side_writes.revoke_tokens {
+        if side_writes.tokens.teardown_began {
             let live = inner.tokens.values_mut().filter(|it| **it == TokenState::Redeemable);
             live.for_each(|it| *it = TokenState::Revoked);
         }

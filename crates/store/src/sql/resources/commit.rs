@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use usher_domain::broker::aggregate::{Fields, Resource};
 use usher_domain::broker::side_writes::SideWrites;
+use usher_domain::object::enrolment::TokenChange;
 use uuid::Uuid;
 
 use super::super::group::Batchable;
@@ -88,8 +89,8 @@ async fn apply_side_writes(
     bound: Duration,
 ) -> Result<(), Error> {
     let side_writes = SideWrites::of(before, after);
-    if side_writes.revoke_tokens || side_writes.substrate_ready_at.is_some() {
-        tokens::revoke::with_write(conn, side_writes, after).await?;
+    if side_writes.tokens != TokenChange::default() {
+        tokens::revoke::with_write(conn, side_writes.tokens, after).await?;
     }
     if side_writes.release_provider_config {
         release_tenancy(conn, after).await?;

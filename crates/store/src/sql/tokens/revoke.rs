@@ -1,8 +1,8 @@
 //! What becomes of the tokens of a resource with a write of it, in the transaction of that write.
 
 use usher_domain::broker::aggregate::Resource;
-use usher_domain::broker::side_writes::SideWrites;
-use usher_domain::tokens::ResourceChange;
+use usher_domain::object::enrolment::TokenChange;
+use usher_domain::tokens::changed;
 
 use super::super::{Conn, Db};
 use super::of_resource;
@@ -13,15 +13,11 @@ use crate::error::{Doing as _, Error};
 /// has locked the resource's row, so that none of them is issued or redeemed meanwhile.
 pub(crate) async fn with_write(
     conn: &mut Conn,
-    side_writes: SideWrites,
+    change: TokenChange,
     after: &Resource,
 ) -> Result<(), Error> {
     let tokens = of_resource(conn, after.id()).await?;
-    let change = ResourceChange {
-        ready: side_writes.substrate_ready_at.map(|at| (after.generation(), at)),
-        torn_down: side_writes.revoke_tokens,
-    };
-    for token in change.apply(&tokens, after.fields().updated_at) {
+    for token in changed(&tokens, change, after.fields().updated_at) {
         sqlx::query::<Db>("UPDATE tokens SET first_ready_at = $2, revoked_at = $3 WHERE id = $1")
             .bind(token.id.as_uuid())
             .bind(Time::some(token.first_ready_at))
