@@ -89,7 +89,19 @@ fn short(constant: libc::c_int) -> libc::c_short {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
+
+    /// Waits for a released lock: a process that another test starts has a copy of the descriptor
+    /// until it executes its program.
+    fn wait_until(released: impl Fn() -> bool) {
+        let begun = Instant::now();
+        while !released() {
+            assert!(begun.elapsed() < Duration::from_mins(2), "the lock was not released");
+            std::thread::yield_now();
+        }
+    }
 
     #[test]
     fn a_missing_or_released_lock_has_no_holder() {
@@ -101,7 +113,7 @@ mod tests {
         assert_eq!(holder(&path).unwrap(), Holder::Unidentified);
         assert!(seize(&path).unwrap().is_none(), "a second lock is refused");
         drop(held);
-        assert_eq!(holder(&path).unwrap(), Holder::Free);
+        wait_until(|| holder(&path).unwrap() == Holder::Free);
     }
 
     #[test]
@@ -124,6 +136,6 @@ mod tests {
         assert!(keep().is_none());
         assert_eq!(holder(&bell).unwrap(), Holder::Free, "the process can take its own");
         drop(kept);
-        assert!(keep().is_some());
+        wait_until(|| keep().is_some());
     }
 }
