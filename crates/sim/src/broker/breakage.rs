@@ -16,7 +16,6 @@ use usher_domain::object::authority::Authority;
 use usher_kernel::{Answer, Decision, Generation, NameState, Record, Timestamp, Visibility};
 
 use crate::broker::outside::Kind;
-use crate::sim_world::QueueBend;
 use crate::words::words;
 
 words! {
@@ -102,19 +101,6 @@ words! {
 }
 
 impl Breakage {
-    /// Around the queue.
-    pub fn bend_queue(self) -> Option<QueueBend> {
-        if self == Self::DoubleLease {
-            Some(QueueBend::DoubleLease)
-        } else if self == Self::LoseWakeUp {
-            Some(QueueBend::LoseWakeUp)
-        } else if self == Self::SkipVersion {
-            Some(QueueBend::CommitOvertaken)
-        } else {
-            None
-        }
-    }
-
     /// Around the World: bends what was brought back, before it is judged.
     pub fn bend_snapshot(self, snapshot: &mut Snapshot) {
         if self == Self::ErrorIsAbsent {

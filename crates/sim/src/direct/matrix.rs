@@ -288,7 +288,7 @@ impl Cell {
         let target = pair.unwrap_or((usize::MAX, InjectedFault::CrashBefore));
         let course = Course { drivers: 2, mix: Mix::default(), target, faults_end: HEALED };
         let mut state = State::empty(Rng::new(self.seed()), course, false);
-        state.breakage = breakage;
+        state.base.breakage = breakage;
         state.populate();
         let parent = Named { namespace: NAMESPACE.to_owned(), name: parent_name(0) };
         let object = state.add(Wanted {

@@ -72,13 +72,11 @@ impl State {
         if self.outside.machines.is_empty() {
             return;
         }
-        let any = self.base.rng.below(self.outside.machines.len() as u64);
-        let any = usize::try_from(any).unwrap_or(0);
+        let any = self.base.rng.index(self.outside.machines.len());
         let phase = self.outside.machines[any].phase;
         let hosted = matches!(phase, Phase::Idle | Phase::Configured);
         if hosted && self.injects(Fault::HostLost, 15) {
-            let end = [Phase::Failed, Phase::Speculative, Phase::Idle]
-                [usize::try_from(self.base.rng.below(3)).unwrap_or(0)];
+            let end = self.base.rng.pick(&[Phase::Failed, Phase::Speculative, Phase::Idle]);
             self.outside.machines[any].put(end);
         }
         if self.happens(Fault::Removed, 4) && !self.outside.machines[any].removed {

@@ -17,7 +17,6 @@ use usher_domain::usage::selector::Meant;
 use usher_domain::usage::snapshot::{Found, Snapshot};
 use usher_kernel::{Decision, Record, Visibility};
 
-use crate::sim_world::QueueBend;
 use crate::words::words;
 
 words! {
@@ -101,17 +100,6 @@ words! {
 }
 
 impl Breakage {
-    /// Around the queue.
-    pub fn bend_queue(self) -> Option<QueueBend> {
-        if self == Self::DoubleLease {
-            Some(QueueBend::DoubleLease)
-        } else if self == Self::LoseWakeUp {
-            Some(QueueBend::LoseWakeUp)
-        } else {
-            None
-        }
-    }
-
     /// Around the World: bends what was brought back, before it is judged.
     pub fn bend_snapshot(self, record: &Record<Usage>, snapshot: &mut Snapshot) {
         if self == Self::ErrorIsAbsent {
