@@ -80,8 +80,9 @@ impl<R: SimWorld> Base<R> {
     /// The requests that arrive a second time now.
     pub fn due_echoes(&mut self) -> Vec<R::Request> {
         let tick = self.tick;
-        let (due, later) =
-            std::mem::take(&mut self.echoes).into_iter().partition(|it: &(Tick, R::Request)| it.0 <= tick);
+        let (due, later) = std::mem::take(&mut self.echoes)
+            .into_iter()
+            .partition(|it: &(Tick, R::Request)| it.0 <= tick);
         self.echoes = later;
         due.into_iter().map(|it: (Tick, R::Request)| it.1).collect()
     }

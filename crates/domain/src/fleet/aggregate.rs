@@ -323,7 +323,7 @@ impl Machine {
     /// A stored row; one that breaks the invariants is refused here and not found out later.
     pub fn hydrate(fields: Fields) -> Result<Self, Refusal> {
         match first_offence(&fields) {
-            Some(what) => Err(Refusal::InvalidInput { what }),
+            Some(what) => Err(Refusal::InvalidInput(what)),
             None => Ok(Self { fields }),
         }
     }
@@ -488,7 +488,7 @@ mod tests {
         for (what, bend) in bends {
             let mut fields = machine(|_| ()).fields().clone();
             bend(&mut fields);
-            assert_eq!(Machine::hydrate(fields), Err(Refusal::InvalidInput { what }));
+            assert_eq!(Machine::hydrate(fields), Err(Refusal::InvalidInput(what)));
         }
     }
 

@@ -57,9 +57,7 @@ impl Breakage {
             Self::ReleaseBeforeVerify => {
                 Broken { direct: Some(Direct::ReleaseBeforeVerify), ..none }
             }
-            Self::ClearOnTransitional => {
-                Broken { fleet: Some(Fleet::ClearOnTransitional), ..none }
-            }
+            Self::ClearOnTransitional => Broken { fleet: Some(Fleet::ClearOnTransitional), ..none },
         }
     }
 }

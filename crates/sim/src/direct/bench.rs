@@ -29,7 +29,12 @@ const TEXTS: u64 = 2_000_000;
 /// Measures and prints a table.
 pub fn table() -> String {
     let mut text = header();
-    line(&mut text, "direct: verdicts (rules)", CELLS, repeated(CELLS, cell, |it| rules(it.0, it.1)));
+    line(
+        &mut text,
+        "direct: verdicts (rules)",
+        CELLS,
+        repeated(CELLS, cell, |it| rules(it.0, it.1)),
+    );
     line(&mut text, "direct: whole decisions (fold, decide)", DECISIONS, decisions());
     line(&mut text, "direct: identities read and written", TEXTS, identities());
     text

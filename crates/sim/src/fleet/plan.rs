@@ -146,8 +146,7 @@ impl Demand {
         let most = if many { 1 } else { machines / 2 };
         let needs = (0..rows)
             .map(|row| Asks {
-                priority: rng.pick(&[1, 100, 1_000, 1_000_000])
-                    + i32::try_from(row).unwrap_or(0),
+                priority: rng.pick(&[1, 100, 1_000, 1_000_000]) + i32::try_from(row).unwrap_or(0),
                 machines: 1 + u32::try_from(rng.below(most.max(1))).unwrap_or(0),
                 kind: rng.percent(25).then(|| u8::try_from(rng.below(3)).unwrap_or(0)),
             })

@@ -96,7 +96,7 @@ impl Resource {
     /// A stored row; one that breaks the invariants is refused here and not found out later.
     pub fn hydrate(fields: Fields) -> Result<Self, Refusal> {
         match first_offence(&fields) {
-            Some(what) => Err(Refusal::InvalidInput { what: what.to_owned() }),
+            Some(what) => Err(Refusal::InvalidInput(what.to_owned())),
             None => Ok(Self { fields }),
         }
     }

@@ -158,8 +158,8 @@ impl Stamped {
 
     fn unrecorded(&self, resource: &Resource) -> Identity {
         match self {
-            Self::Not(Unbound::Foreign { .. }) => Identity::BoundElsewhere,
-            Self::Not(Unbound::Malformed { .. }) => Identity::Malformed,
+            Self::Not(Unbound::Foreign(_)) => Identity::BoundElsewhere,
+            Self::Not(Unbound::Malformed(_)) => Identity::Malformed,
             Self::Nothing | Self::Bound(_) if resource.is_witnessed() => Identity::None,
             Self::Nothing | Self::Bound(_) => Identity::Lost,
         }

@@ -207,16 +207,14 @@ impl Judge<'_> {
         let of_changed = status.of.as_ref() != Some(&meant.of);
         if of_changed && !consents && !meant.of.found.is_empty() {
             let namespace = spec.of.namespace.clone();
-            return (Resolution::Refused, None, Some(Refusal::ConsentMissing { namespace }));
+            return (Resolution::Refused, None, Some(Refusal::ConsentMissing(namespace)));
         }
         if of_changed || status.by != meant.by {
             return (Resolution::Changed, Some(meant), None);
         }
         match circle {
             None => (Resolution::Same, None, None),
-            Some(circle) => {
-                (Resolution::Refused, None, Some(Refusal::Circle { circle: circle.clone() }))
-            }
+            Some(circle) => (Resolution::Refused, None, Some(Refusal::Circle(circle.clone()))),
         }
     }
 
