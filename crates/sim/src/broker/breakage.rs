@@ -141,8 +141,8 @@ impl Breakage {
     pub fn bend_seen(self, record: &Record<Resource>, seen: &mut Observed) {
         let facts = &mut seen.facts;
         let leaving = record.state.is_tearing_down();
-        let stands = matches!(facts.xr, Xr::Converging | Xr::Ready | Xr::Drifted | Xr::Failed);
-        if self == Self::SwapTeardown && leaving && stands {
+        let exists = matches!(facts.xr, Xr::Converging | Xr::Ready | Xr::Drifted | Xr::Failed);
+        if self == Self::SwapTeardown && leaving && exists {
             facts.node = Node::None;
         }
         if self == Self::TrustForeground && leaving && facts.xr == Xr::Absent {
@@ -158,7 +158,7 @@ impl Breakage {
         if self == Self::KeepAnchor && leaving {
             facts.anchor = Anchor::Absent;
         }
-        if self == Self::SkipEnrolling && facts.node == Node::None && !leaving && stands {
+        if self == Self::SkipEnrolling && facts.node == Node::None && !leaving && exists {
             facts.node = Node::Live;
         }
         if self == Self::NoToken && facts.token == Token::None {

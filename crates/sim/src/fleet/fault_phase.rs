@@ -52,7 +52,7 @@ impl State {
 
     /// Whether no list that was believed, or is in flight, lacks an existing machine.
     fn lists_are_true(&self) -> bool {
-        let standing: Vec<&str> = self
+        let existing: Vec<&str> = self
             .outside
             .machines
             .iter()
@@ -60,11 +60,11 @@ impl State {
             .map(|it| it.id.as_str())
             .collect();
         self.store.shards.iter().all(|shard| {
-            let believed = standing
+            let believed = existing
                 .iter()
                 .all(|id| !shard.list_believed || shard.listed.iter().any(|it| it.as_str() == *id));
             let list = shard.list.as_ref().filter(|it| it.whole);
-            believed && list.is_none_or(|it| it.records.len() >= standing.len())
+            believed && list.is_none_or(|it| it.records.len() >= existing.len())
         })
     }
 

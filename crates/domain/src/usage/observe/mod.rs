@@ -249,7 +249,7 @@ impl Judge<'_> {
             Found::KindRemoved => (Of::KindRemoved, Answer::Absent { settled: false }),
             Found::Present(object) => {
                 let answer = Answer::Present { uid: object.uid.clone(), ours: true };
-                (self.standing(key, object), answer)
+                (self.judge_existing(key, object), answer)
             }
         };
         let sighting = Some(self.sighting(Role::Mark.name(key), answer));
@@ -261,7 +261,7 @@ impl Judge<'_> {
         Target { of: fact, object: uid.map(|it| (key.clone(), it)), proven, sighting }
     }
 
-    fn standing(&self, key: &ObjectKey, object: &Object) -> Of {
+    fn judge_existing(&self, key: &ObjectKey, object: &Object) -> Of {
         if object.deleting {
             return Of::Leaving;
         }
