@@ -114,7 +114,7 @@ impl Call {
         let Some(value) = values.next() else { return Ok(None) };
         let text = String::from_utf8_lossy(value.as_bytes()).into_owned();
         if values.next().is_some() {
-            return Err(idempotency::Refusal::Invalid { text: shortened(&text) }.into());
+            return Err(idempotency::Refusal::Invalid(shortened(&text)).into());
         }
         let key: idempotency::Key = text.parse().map_err(Failure::from)?;
         let request = serde_json::to_vec(request);

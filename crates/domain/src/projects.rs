@@ -57,25 +57,19 @@ pub struct ProjectName(String);
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadProjectName {
     /// No DNS label.
-    #[error("project slug \"{text}\" is not a DNS label (lower case, digits, '-'; at most 63)")]
-    Slug {
-        /// The offending text, shortened.
-        text: String,
-    },
+    #[error("project slug \"{0}\" is not a DNS label (lower case, digits, '-'; at most 63)")]
+    Slug(String),
     /// Empty, too long, padded, or with control characters.
-    #[error("project name \"{text}\" is not 1 to 128 visible characters without outer blanks")]
-    Name {
-        /// The offending text, shortened.
-        text: String,
-    },
+    #[error("project name \"{0}\" is not 1 to 128 visible characters without outer blanks")]
+    Name(String),
 }
 
 impl BadProjectName {
     /// The code of the refusal.
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::Slug { .. } => "project_slug",
-            Self::Name { .. } => "project_name",
+            Self::Slug(_) => "project_slug",
+            Self::Name(_) => "project_name",
         }
     }
 }
@@ -85,7 +79,7 @@ impl FromStr for ProjectSlug {
 
     fn from_str(text: &str) -> Result<Self, BadProjectName> {
         if !is_dns_label(text) {
-            return Err(BadProjectName::Slug { text: shortened(text) });
+            return Err(BadProjectName::Slug(shortened(text)));
         }
         Ok(Self(text.to_owned()))
     }
@@ -100,7 +94,7 @@ impl FromStr for ProjectName {
             && text.trim() == text
             && !text.contains(char::is_control);
         if !sound {
-            return Err(BadProjectName::Name { text: shortened(text) });
+            return Err(BadProjectName::Name(shortened(text)));
         }
         Ok(Self(text.to_owned()))
     }
@@ -122,7 +116,7 @@ mod tests {
         }
         for text in ["", "Demo", "a_b", "-a", "a.b", &"a".repeat(64)] {
             let refusal = text.parse::<ProjectSlug>().unwrap_err();
-            assert_eq!(refusal, BadProjectName::Slug { text: shortened(text) });
+            assert_eq!(refusal, BadProjectName::Slug(shortened(text)));
             assert_eq!(refusal.code(), "project_slug");
         }
     }
@@ -135,7 +129,7 @@ mod tests {
         }
         for text in ["", " a", "a ", "a\nb", &"é".repeat(NAME_MAX + 1)] {
             let refusal = text.parse::<ProjectName>().unwrap_err();
-            assert_eq!(refusal, BadProjectName::Name { text: shortened(text) });
+            assert_eq!(refusal, BadProjectName::Name(shortened(text)));
             assert_eq!(refusal.code(), "project_name");
         }
     }
@@ -148,7 +142,7 @@ mod tests {
         assert_eq!(project.id, ProjectId::from_uuid(Uuid::from_u128(1)));
         assert_eq!(project.may_terminate(Occupancy::default()), Ok(()));
         let buried = Occupancy { rows: 0, tombstones: 2 };
-        assert_eq!(project.may_terminate(buried), Err(Occupied::Tombstones { count: 2 }));
+        assert_eq!(project.may_terminate(buried), Err(Occupied::Tombstones(2)));
         assert!(serde_json::from_str::<Project>(&text.replace("demo", "De mo")).is_err());
     }
 

@@ -33,7 +33,7 @@ impl Sink {
     /// A sink, unless its secret would cross a network in the clear.
     pub fn new(name: Slug, url: SinkUrl, proof: Option<Proof>) -> Result<Self, Refusal> {
         if proof.is_some() && !url.is_private() {
-            return Err(Refusal::Insecure { text: shortened(url.as_str()) });
+            return Err(Refusal::Insecure(shortened(url.as_str())));
         }
         Ok(Self { name, url, proof })
     }
@@ -102,7 +102,7 @@ impl SecretCoordinate {
             SecretPlace::File => name.starts_with('/') && !name.contains(char::is_control),
         };
         if name.is_empty() || name.len() > SECRET_NAME_MAX || !fits {
-            return Err(Refusal::SecretName { text: shortened(name) });
+            return Err(Refusal::SecretName(shortened(name)));
         }
         Ok(Self { place, name: name.to_owned() })
     }
@@ -127,32 +127,23 @@ pub struct SinkUrl(String);
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
     /// The URL is not usable.
-    #[error("sink URL \"{text}\" is not http(s)://host[:port][/path]")]
-    Url {
-        /// The offending text, shortened.
-        text: String,
-    },
+    #[error("sink URL \"{0}\" is not http(s)://host[:port][/path]")]
+    Url(String),
     /// A secret would cross a network in the clear.
-    #[error("sink URL \"{text}\" with a secret must use https unless it is on this machine")]
-    Insecure {
-        /// The offending text, shortened.
-        text: String,
-    },
+    #[error("sink URL \"{0}\" with a secret must use https unless it is on this machine")]
+    Insecure(String),
     /// The secret reference is invalid.
-    #[error("\"{text}\" is neither an environment variable nor an absolute path")]
-    SecretName {
-        /// The offending text, shortened.
-        text: String,
-    },
+    #[error("\"{0}\" is neither an environment variable nor an absolute path")]
+    SecretName(String),
 }
 
 impl Refusal {
     /// The code of the refusal.
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::Url { .. } => "sink_url_invalid",
-            Self::Insecure { .. } => "sink_url_insecure",
-            Self::SecretName { .. } => "sink_secret_name",
+            Self::Url(_) => "sink_url_invalid",
+            Self::Insecure(_) => "sink_url_insecure",
+            Self::SecretName(_) => "sink_secret_name",
         }
     }
 }
@@ -165,7 +156,7 @@ impl FromStr for SinkUrl {
         if text.len() <= URL_MAX && it.is_sound() {
             Ok(it)
         } else {
-            Err(Refusal::Url { text: shortened(text) })
+            Err(Refusal::Url(shortened(text)))
         }
     }
 }
@@ -309,7 +300,7 @@ mod tests {
             &format!("https://hooks.example/{}", "a".repeat(URL_MAX)),
         ] {
             let refusal = text.parse::<SinkUrl>().unwrap_err();
-            assert_eq!(refusal, Refusal::Url { text: shortened(text) });
+            assert_eq!(refusal, Refusal::Url(shortened(text)));
             assert_eq!(refusal.code(), "sink_url_invalid");
         }
     }

@@ -165,7 +165,7 @@ impl Drop for Step {
 fn said(answer: &ProviderAnswer) -> Option<Result<Report, Refusal>> {
     match answer {
         ProviderAnswer::Record(raw) => Some(Report::read(raw)),
-        ProviderAnswer::Broken => Some(Err(Refusal::MachineState { text: String::new() })),
+        ProviderAnswer::Broken => Some(Err(Refusal::MachineState(String::new()))),
         ProviderAnswer::Missing => None,
     }
 }

@@ -5,6 +5,7 @@ use crate::coverage::Coverage;
 use crate::fault::Mix;
 use crate::injected_fault::InjectedFault;
 use crate::rng::Rng;
+use crate::sim_world::SimWorld;
 
 /// Something that must never happen, and did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,9 +29,8 @@ pub struct Course {
     pub faults_end: Tick,
 }
 
-/// What every world has. `Q` is a request in flight.
-#[derive(Debug)]
-pub struct Base<Q> {
+/// What every world has.
+pub struct Base<R: SimWorld> {
     /// The moment.
     pub tick: Tick,
     /// How far the database's clock has jumped ahead.
@@ -39,8 +39,10 @@ pub struct Base<Q> {
     pub rng: Rng,
     /// What the seed decided.
     pub course: Course,
+    /// The rule that is broken on purpose.
+    pub breakage: Option<R::Breakage>,
     /// Requests that will arrive a second time.
-    pub echoes: Vec<(Tick, Q)>,
+    pub echoes: Vec<(Tick, R::Request)>,
     /// Whether the injected fault that this run insists on has happened.
     pub struck: bool,
     /// What this run met.
@@ -51,14 +53,15 @@ pub struct Base<Q> {
     pub story: Option<Vec<String>>,
 }
 
-impl<Q> Base<Q> {
+impl<R: SimWorld> Base<R> {
     /// Before anything has happened.
-    pub fn new(rng: Rng, course: Course, listen: bool) -> Self {
+    pub fn new(rng: Rng, course: Course, breakage: Option<R::Breakage>, listen: bool) -> Self {
         Self {
             tick: 0,
             skew: 0,
             rng,
             course,
+            breakage,
             echoes: vec![],
             struck: false,
             coverage: Coverage::default(),
@@ -75,11 +78,12 @@ impl<Q> Base<Q> {
     }
 
     /// The requests that arrive a second time now.
-    pub fn due_echoes(&mut self) -> Vec<Q> {
+    pub fn due_echoes(&mut self) -> Vec<R::Request> {
         let tick = self.tick;
-        let (due, later) =
-            std::mem::take(&mut self.echoes).into_iter().partition(|it: &(Tick, Q)| it.0 <= tick);
+        let (due, later) = std::mem::take(&mut self.echoes)
+            .into_iter()
+            .partition(|it: &(Tick, R::Request)| it.0 <= tick);
         self.echoes = later;
-        due.into_iter().map(|it: (Tick, Q)| it.1).collect()
+        due.into_iter().map(|it: (Tick, R::Request)| it.1).collect()
     }
 }

@@ -121,9 +121,8 @@ fn claim<R: SimWorld>(world: &RefCell<R>) -> Option<(R::Item, Claim)> {
     if items.is_empty() {
         return None;
     }
-    let first = state.base_mut().rng.below(items.len() as u64);
-    let first = usize::try_from(first).unwrap_or(0);
-    let doubles = bend(&*state) == Some(QueueBend::DoubleLease);
+    let first = state.base_mut().rng.index(items.len());
+    let doubles = state.is_bent(QueueBend::DoubleLease);
     for i in 0..items.len() {
         let work_item = items[(first + i) % items.len()];
         let Some(entry) = state.entry(work_item) else {
@@ -143,10 +142,6 @@ fn claim<R: SimWorld>(world: &RefCell<R>) -> Option<(R::Item, Claim)> {
     None
 }
 
-fn bend<R: SimWorld>(state: &R) -> Option<QueueBend> {
-    state.breakage().and_then(R::bends_queue)
-}
-
 fn jitter<R: SimWorld>(state: &mut R) -> Jitter {
     Jitter(u32::try_from(state.base_mut().rng.below(1 << 32)).unwrap_or(u32::MAX))
 }
@@ -164,7 +159,7 @@ fn finish<R: SimWorld>(driver: &DriverStep<'_, R>, outcome: Result<Wake, Stopped
     {
         return;
     }
-    let loses = bend(&*state) == Some(QueueBend::LoseWakeUp);
+    let loses = state.is_bent(QueueBend::LoseWakeUp);
     let Some(entry) = state.entry(driver.work_item) else {
         return;
     };

@@ -52,6 +52,11 @@ pub struct DriverStep<'a, R: SimWorld> {
 }
 
 impl<R: SimWorld> DriverStep<'_, R> {
+    /// The rule that is broken on purpose.
+    pub fn breakage(&self) -> Option<R::Breakage> {
+        self.state.borrow().base().breakage
+    }
+
     /// A place to die or to fall asleep.
     pub async fn pause(&self, point: Point) {
         self.point.set(point);
@@ -118,9 +123,8 @@ impl<R: SimWorld> DriverStep<'_, R> {
     /// Whether its work item was claimed again since.
     pub fn is_overtaken(&self) -> bool {
         let mut state = self.state.borrow_mut();
-        let bend = state.breakage().and_then(R::bends_queue);
         let newest = state.entry(self.work_item).map(|it| it.fence);
-        newest != Some(self.claim.fence) && bend != Some(QueueBend::CommitOvertaken)
+        newest != Some(self.claim.fence) && !state.is_bent(QueueBend::CommitOvertaken)
     }
 
     /// After a commit: its answer may be lost.

@@ -30,6 +30,16 @@ impl Rng {
         low + i64::try_from(self.below(span)).unwrap_or(0)
     }
 
+    /// One of these, each as likely.
+    pub fn pick<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.index(all.len())]
+    }
+
+    /// A place in a list of so many; 0 in an empty one.
+    pub fn index(&mut self, count: usize) -> usize {
+        usize::try_from(self.below(count.max(1) as u64)).unwrap_or(0)
+    }
+
     /// Whether something with this chance, in percent, happens.
     pub const fn percent(&mut self, chance: u64) -> bool {
         self.below(100) < chance

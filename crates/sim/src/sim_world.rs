@@ -27,15 +27,16 @@ words! {
     }
 }
 
-/// How a breakage can bend the queue that every world shares.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueueBend {
-    /// A lease is given while another one runs.
-    DoubleLease,
-    /// A wake-up during a step is lost.
-    LoseWakeUp,
-    /// A driver that was overtaken still commits.
-    CommitOvertaken,
+words! {
+    /// What the breakages with these words bend in the queue that every world shares.
+    QueueBend {
+        /// A lease is given while another one runs.
+        DoubleLease = "double-lease",
+        /// A wake-up during a step is lost.
+        LoseWakeUp = "lose-wake-up",
+        /// A driver that was overtaken still commits.
+        CommitOvertaken = "skip-version-check",
+    }
 }
 
 /// One simulated world: its records, its outside, its faults, its checkers.
@@ -61,16 +62,10 @@ pub trait SimWorld: Sized + 'static {
     fn new(seed: u64, breakage: Option<Self::Breakage>, listen: bool) -> Self;
 
     /// What every world has.
-    fn base(&self) -> &Base<Self::Request>;
+    fn base(&self) -> &Base<Self>;
 
     /// What every world has.
-    fn base_mut(&mut self) -> &mut Base<Self::Request>;
-
-    /// The rule that is broken in it.
-    fn breakage(&self) -> Option<Self::Breakage>;
-
-    /// What a breakage does to the queue.
-    fn bends_queue(breakage: Self::Breakage) -> Option<QueueBend>;
+    fn base_mut(&mut self) -> &mut Base<Self>;
 
     /// Every work item in the queue.
     fn items(&self) -> Vec<Self::Item>;
@@ -117,7 +112,12 @@ pub trait SimWorld: Sized + 'static {
 
     /// Whether this rule is broken.
     fn is_broken(&self, breakage: Self::Breakage) -> bool {
-        self.breakage() == Some(breakage)
+        self.base().breakage == Some(breakage)
+    }
+
+    /// Whether the queue is bent like this.
+    fn is_bent(&self, bend: QueueBend) -> bool {
+        self.base().breakage.is_some_and(|it| it.as_str() == bend.as_str())
     }
 
     /// The database's clock.

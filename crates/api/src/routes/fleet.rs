@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::http::{Method, Response};
 use serde::Deserialize;
-use usher_domain::fleet::aggregate::{Machine, State, Target, Wanted};
+use usher_domain::fleet::aggregate::{Machine, Target, Wanted};
 use usher_domain::fleet::command::Settlement;
 use usher_domain::fleet::ident::{ClusterId, ShardId};
 use usher_domain::fleet::phase::Phase;
@@ -291,17 +291,7 @@ fn machine(view: &MachineView) -> wire::Machine {
     let row: &Machine = &view.machine;
     let fields = row.fields();
     let offer = fields.offer.known();
-    let error = match row.state() {
-        State::Failed { error, .. } => Some(error.clone()),
-        State::Speculative
-        | State::Creating
-        | State::Idle { .. }
-        | State::Configuring { .. }
-        | State::Configured { .. }
-        | State::Draining { .. }
-        | State::Deleting { .. }
-        | State::Gone => None,
-    };
+    let error = row.state().error().map(str::to_owned);
     wire::Machine {
         id: view.id.to_string(),
         name: fields.id.to_string(),

@@ -1,12 +1,11 @@
 //! Establishes CRDs, and deletes their objects before them.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::services;
 use super::status::{self, SetStatus, condition, set_condition};
+use super::{Pass, services};
 use crate::auth::User;
 use crate::core::{Core, DEFINITIONS, text};
 use crate::kinds::custom::has_condition;
@@ -18,50 +17,15 @@ use crate::verbs::{RequestContext, Subresource};
 
 const MANAGER: &str = "kube-apiserver";
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
-const BATCH: usize = 64;
-const FIRST_RETRY: Duration = Duration::from_millis(5);
-const LAST_RETRY: Duration = Duration::from_mins(1);
 
 /// Runs until shutdown.
 pub(crate) async fn run(core: Arc<Core>) {
-    let mut ending = core.ending.subscribe();
-    let table: Arc<str> = Arc::from(DEFINITIONS);
-    let (_, mut cursor) = core.store.list_and_follow(&table, "");
-    let mut patience = FIRST_RETRY;
-    loop {
-        // Marked before the work, so that a change during it causes another pass.
-        let head = core.store.head();
-        let pass = reconcile(&core).await;
-        if !pass.failed {
-            patience = FIRST_RETRY;
-        }
-        tokio::select! {
-            biased;
-            _ = ending.wait_for(|ending| *ending) => return,
-            changed = cursor.next(BATCH) => {
-                if changed.is_err() {
-                    cursor = core.store.list_and_follow(&table, "").1;
-                }
-            }
-            () = core.store.changed_after(head), if pass.leaving => {}
-            () = tokio::time::sleep(patience), if pass.failed => {
-                patience = (patience * 2).min(LAST_RETRY);
-            }
-        }
-    }
-}
-
-/// The result of a pass over all CRDs.
-#[derive(Default)]
-struct Pass {
-    /// A CRD waits for the deletion of its objects.
-    leaving: bool,
-    /// A write failed and must be retried.
-    failed: bool,
+    super::repeat(core, DEFINITIONS, reconcile).await;
 }
 
 /// Reconciles every CRD once.
-async fn reconcile(core: &Arc<Core>) -> Pass {
+async fn reconcile(core: Arc<Core>) -> Pass {
+    let core = &core;
     let mut pass = Pass::default();
     core.refresh_kinds();
     let listing = core.store.list(DEFINITIONS, "");

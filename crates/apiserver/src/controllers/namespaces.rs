@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::Pass;
 use super::status::{self, SetStatus, condition, set_condition};
 use crate::auth::User;
 use crate::core::{Core, NAMESPACES, has_entries, text};
@@ -16,40 +17,20 @@ use crate::verbs::update::Edit;
 use crate::verbs::{RequestContext, Subresource};
 
 const MANAGER: &str = "kube-controller-manager";
-const BATCH: usize = 64;
-const FIRST_RETRY: std::time::Duration = std::time::Duration::from_millis(5);
-const LAST_RETRY: std::time::Duration = std::time::Duration::from_mins(1);
 
 /// Runs until shutdown.
 pub(crate) async fn run(core: Arc<Core>) {
-    let mut ending = core.ending.subscribe();
-    let table: Arc<str> = Arc::from(NAMESPACES);
-    let (_, mut cursor) = core.store.list_and_follow(&table, "");
-    let mut patience = FIRST_RETRY;
-    loop {
-        let head = core.store.head();
-        let leaving = terminating(&core);
-        let mut failed = false;
-        for namespace in &leaving {
-            failed |= reconcile(&core, &namespace.value).await.is_err();
-        }
-        if !failed {
-            patience = FIRST_RETRY;
-        }
-        tokio::select! {
-            biased;
-            _ = ending.wait_for(|ending| *ending) => return,
-            changed = cursor.next(BATCH) => {
-                if changed.is_err() {
-                    cursor = core.store.list_and_follow(&table, "").1;
-                }
-            }
-            () = core.store.changed_after(head), if !leaving.is_empty() => {}
-            () = tokio::time::sleep(patience), if failed => {
-                patience = (patience * 2).min(LAST_RETRY);
-            }
-        }
+    super::repeat(core, NAMESPACES, pass).await;
+}
+
+/// Empties every namespace in deletion once.
+async fn pass(core: Arc<Core>) -> Pass {
+    let leaving = terminating(&core);
+    let mut failed = false;
+    for namespace in &leaving {
+        failed |= reconcile(&core, &namespace.value).await.is_err();
     }
+    Pass { leaving: !leaving.is_empty(), failed }
 }
 
 /// The namespaces in deletion.

@@ -203,60 +203,32 @@ impl Builtin {
 
     /// Whether `/status` is served.
     pub(crate) fn has_status(self) -> bool {
-        match self {
-            Self::Namespace | Self::CustomResourceDefinition | Self::ApiService => true,
-            Self::ConfigMap
-            | Self::Secret
-            | Self::ServiceAccount
-            | Self::Event
-            | Self::RegardingEvent
-            | Self::Lease
-            | Self::Role
-            | Self::RoleBinding
-            | Self::ClusterRole
-            | Self::ClusterRoleBinding
-            | Self::ValidatingWebhookConfiguration => false,
-        }
+        matches!(self, Self::Namespace | Self::CustomResourceDefinition | Self::ApiService)
     }
 
     /// Whether a write without a resourceVersion is unconditional.
     pub(crate) fn unconditional(self) -> bool {
-        match self {
-            Self::Namespace
-            | Self::ConfigMap
-            | Self::Secret
-            | Self::ServiceAccount
-            | Self::Event
-            | Self::RegardingEvent
-            | Self::Role
-            | Self::RoleBinding
-            | Self::ClusterRole
-            | Self::ClusterRoleBinding => true,
+        !matches!(
+            self,
             Self::Lease
-            | Self::CustomResourceDefinition
-            | Self::ValidatingWebhookConfiguration
-            | Self::ApiService => false,
-        }
+                | Self::CustomResourceDefinition
+                | Self::ValidatingWebhookConfiguration
+                | Self::ApiService
+        )
     }
 
     /// Whether a PUT of a missing object creates it.
     pub(crate) fn created_by_update(self) -> bool {
-        match self {
+        matches!(
+            self,
             Self::Event
-            | Self::RegardingEvent
-            | Self::Lease
-            | Self::Role
-            | Self::RoleBinding
-            | Self::ClusterRole
-            | Self::ClusterRoleBinding => true,
-            Self::Namespace
-            | Self::ConfigMap
-            | Self::Secret
-            | Self::ServiceAccount
-            | Self::CustomResourceDefinition
-            | Self::ValidatingWebhookConfiguration
-            | Self::ApiService => false,
-        }
+                | Self::RegardingEvent
+                | Self::Lease
+                | Self::Role
+                | Self::RoleBinding
+                | Self::ClusterRole
+                | Self::ClusterRoleBinding
+        )
     }
 
     /// Whether objects of the kind have a generation.

@@ -37,25 +37,19 @@ pub enum MeshRole {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum UnknownWord {
     /// No such strategy.
-    #[error("injection strategy \"{text}\" is unknown")]
-    InjectionStrategy {
-        /// The offending word, shortened.
-        text: String,
-    },
+    #[error("injection strategy \"{0}\" is unknown")]
+    InjectionStrategy(String),
     /// No such role.
-    #[error("mesh role \"{text}\" is unknown")]
-    MeshRole {
-        /// The offending word, shortened.
-        text: String,
-    },
+    #[error("mesh role \"{0}\" is unknown")]
+    MeshRole(String),
 }
 
 impl UnknownWord {
     /// The code of the refusal.
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::InjectionStrategy { .. } => "injection_strategy_unknown",
-            Self::MeshRole { .. } => "mesh_role_unknown",
+            Self::InjectionStrategy(_) => "injection_strategy_unknown",
+            Self::MeshRole(_) => "mesh_role_unknown",
         }
     }
 }
@@ -106,7 +100,7 @@ impl FromStr for InjectionStrategy {
         Self::ALL
             .into_iter()
             .find(|it| it.as_str() == text)
-            .ok_or_else(|| UnknownWord::InjectionStrategy { text: shortened(text) })
+            .ok_or_else(|| UnknownWord::InjectionStrategy(shortened(text)))
     }
 }
 
@@ -117,7 +111,7 @@ impl FromStr for MeshRole {
         Self::ALL
             .into_iter()
             .find(|it| it.as_str() == text)
-            .ok_or_else(|| UnknownWord::MeshRole { text: shortened(text) })
+            .ok_or_else(|| UnknownWord::MeshRole(shortened(text)))
     }
 }
 

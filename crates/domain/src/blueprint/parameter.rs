@@ -111,35 +111,20 @@ struct Unchecked {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadSchema {
     /// Too many parameters.
-    #[error("invalid schema: {count} parameters are more than {COUNT_MAX}")]
-    TooMany {
-        /// How many there are.
-        count: usize,
-    },
+    #[error("invalid schema: {0} parameters are more than {COUNT_MAX}")]
+    TooMany(usize),
     /// The name is no name.
-    #[error("invalid schema: \"{name}\" is not a parameter name")]
-    Name {
-        /// The offending name, shortened.
-        name: String,
-    },
+    #[error("invalid schema: \"{0}\" is not a parameter name")]
+    Name(String),
     /// Usher itself writes there.
-    #[error("invalid schema: parameter name \"{name}\" is reserved")]
-    Reserved {
-        /// The offending name.
-        name: String,
-    },
+    #[error("invalid schema: parameter name \"{0}\" is reserved")]
+    Reserved(String),
     /// Two parameters of one name.
-    #[error("invalid schema: parameter \"{name}\" is declared twice")]
-    Duplicate {
-        /// The offending name.
-        name: String,
-    },
+    #[error("invalid schema: parameter \"{0}\" is declared twice")]
+    Duplicate(String),
     /// A default that no request can ever get.
-    #[error("invalid schema: parameter \"{name}\" is required and has a default")]
-    RequiredWithDefault {
-        /// The offending name.
-        name: String,
-    },
+    #[error("invalid schema: parameter \"{0}\" is required and has a default")]
+    RequiredWithDefault(String),
     /// The default is not of the parameter's type.
     #[error("invalid schema: the default of parameter \"{name}\" is not a valid {kind}")]
     Default {
@@ -154,11 +139,11 @@ impl BadSchema {
     /// The code of the refusal.
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::TooMany { .. } => "schema_too_many_parameters",
-            Self::Name { .. } => "schema_parameter_name",
-            Self::Reserved { .. } => "schema_parameter_reserved",
-            Self::Duplicate { .. } => "schema_parameter_duplicate",
-            Self::RequiredWithDefault { .. } => "schema_required_with_default",
+            Self::TooMany(_) => "schema_too_many_parameters",
+            Self::Name(_) => "schema_parameter_name",
+            Self::Reserved(_) => "schema_parameter_reserved",
+            Self::Duplicate(_) => "schema_parameter_duplicate",
+            Self::RequiredWithDefault(_) => "schema_required_with_default",
             Self::Default { .. } => "schema_default_type",
         }
     }
@@ -168,17 +153,11 @@ impl BadSchema {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadValues {
     /// The blueprint does not declare it.
-    #[error("parameter \"{name}\" is unknown")]
-    Unknown {
-        /// The offending name, shortened.
-        name: String,
-    },
+    #[error("parameter \"{0}\" is unknown")]
+    Unknown(String),
     /// It is required and missing.
-    #[error("parameter \"{name}\" is required")]
-    Missing {
-        /// The parameter's name.
-        name: String,
-    },
+    #[error("parameter \"{0}\" is required")]
+    Missing(String),
     /// It has another type.
     #[error("parameter \"{name}\" must be of type {kind}")]
     Type {
@@ -188,17 +167,11 @@ pub enum BadValues {
         kind: ParameterType,
     },
     /// The text is too long.
-    #[error("parameter \"{name}\" is longer than {STRING_MAX} bytes")]
-    TooLong {
-        /// The parameter's name.
-        name: String,
-    },
+    #[error("parameter \"{0}\" is longer than {STRING_MAX} bytes")]
+    TooLong(String),
     /// The text holds a NUL, which not every store can keep.
-    #[error("parameter \"{name}\" contains a NUL")]
-    Nul {
-        /// The parameter's name.
-        name: String,
-    },
+    #[error("parameter \"{0}\" contains a NUL")]
+    Nul(String),
 }
 
 impl BadValues {
@@ -234,12 +207,12 @@ impl ParameterSchema {
     /// A schema from stated parameters, if they are sound.
     pub fn new(parameters: Vec<Parameter>) -> Result<Self, BadSchema> {
         if parameters.len() > COUNT_MAX {
-            return Err(BadSchema::TooMany { count: parameters.len() });
+            return Err(BadSchema::TooMany(parameters.len()));
         }
         for (index, parameter) in parameters.iter().enumerate() {
             sound(parameter)?;
             if parameters.iter().take(index).any(|it| it.name == parameter.name) {
-                return Err(BadSchema::Duplicate { name: parameter.name.clone() });
+                return Err(BadSchema::Duplicate(parameter.name.clone()));
             }
         }
         Ok(Self { parameters })
@@ -255,7 +228,7 @@ impl ParameterSchema {
         let mut names: Vec<&String> = given.keys().collect();
         names.sort();
         if let Some(name) = names.into_iter().find(|it| !self.asks_for(it)) {
-            return Err(BadValues::Unknown { name: shortened(name) });
+            return Err(BadValues::Unknown(shortened(name)));
         }
         let mut values = BTreeMap::new();
         for parameter in &self.parameters {
@@ -265,7 +238,7 @@ impl ParameterSchema {
                     values.insert(name.clone(), typed(parameter, value)?);
                 }
                 None if parameter.required => {
-                    return Err(BadValues::Missing { name: name.clone() });
+                    return Err(BadValues::Missing(name.clone()));
                 }
                 None => {}
             }
@@ -289,14 +262,14 @@ impl TryFrom<Unchecked> for ParameterSchema {
 fn sound(parameter: &Parameter) -> Result<(), BadSchema> {
     let name = &parameter.name;
     if !is_name(name) {
-        return Err(BadSchema::Name { name: shortened(name) });
+        return Err(BadSchema::Name(shortened(name)));
     }
     if RESERVED.contains(&name.as_str()) {
-        return Err(BadSchema::Reserved { name: name.clone() });
+        return Err(BadSchema::Reserved(name.clone()));
     }
     let Some(default) = &parameter.default else { return Ok(()) };
     if parameter.required {
-        return Err(BadSchema::RequiredWithDefault { name: name.clone() });
+        return Err(BadSchema::RequiredWithDefault(name.clone()));
     }
     match typed(parameter, default) {
         Ok(_) => Ok(()),
@@ -321,10 +294,10 @@ fn typed(parameter: &Parameter, value: &Value) -> Result<ParameterValue, BadValu
     let read = read.ok_or_else(|| BadValues::Type { name: name(), kind: parameter.kind })?;
     if let ParameterValue::String(text) = &read {
         if text.len() > STRING_MAX {
-            return Err(BadValues::TooLong { name: name() });
+            return Err(BadValues::TooLong(name()));
         }
         if text.contains('\0') {
-            return Err(BadValues::Nul { name: name() });
+            return Err(BadValues::Nul(name()));
         }
     }
     Ok(read)
@@ -372,9 +345,9 @@ mod tests {
         let name = |it: &str| it.to_owned();
         let kind = |it: &str, kind| BadValues::Type { name: it.into(), kind };
         let cases = [
-            (json!({}), BadValues::Missing { name: name("region") }),
-            (json!({ "region": "eu", "Zone": "a" }), BadValues::Unknown { name: name("Zone") }),
-            (json!({ "b": 1, "a": 1 }), BadValues::Unknown { name: name("a") }),
+            (json!({}), BadValues::Missing(name("region"))),
+            (json!({ "region": "eu", "Zone": "a" }), BadValues::Unknown(name("Zone"))),
+            (json!({ "b": 1, "a": 1 }), BadValues::Unknown(name("a"))),
             (json!({ "region": 1 }), kind("region", ParameterType::String)),
             (json!({ "region": null }), kind("region", ParameterType::String)),
             (json!({ "region": "e", "nodeCount": "3" }), kind("nodeCount", ParameterType::Integer)),
@@ -387,11 +360,8 @@ mod tests {
                 json!({ "region": "e", "monitoring": "true" }),
                 kind("monitoring", ParameterType::Boolean),
             ),
-            (json!({ "region": "e\0" }), BadValues::Nul { name: name("region") }),
-            (
-                json!({ "region": "e".repeat(STRING_MAX + 1) }),
-                BadValues::TooLong { name: name("region") },
-            ),
+            (json!({ "region": "e\0" }), BadValues::Nul(name("region"))),
+            (json!({ "region": "e".repeat(STRING_MAX + 1) }), BadValues::TooLong(name("region"))),
         ];
         for (given, refusal) in cases {
             assert_eq!(materialise(&given), Err(refusal.clone()));
@@ -419,19 +389,19 @@ mod tests {
             |kind, default| Parameter { default: Some(default), ..parameter("p", kind) };
         let bad_default = |kind| BadSchema::Default { name: "p".into(), kind };
         let cases = [
-            (vec![string("")], BadSchema::Name { name: String::new() }),
-            (vec![string("1a")], BadSchema::Name { name: "1a".into() }),
-            (vec![string("a.b")], BadSchema::Name { name: "a.b".into() }),
-            (vec![string(&"n".repeat(64))], BadSchema::Name { name: "n".repeat(64) }),
-            (vec![string("helmValues")], BadSchema::Reserved { name: "helmValues".into() }),
-            (vec![string("providerSecret")], BadSchema::Reserved { name: "providerSecret".into() }),
-            (vec![string("a"), string("a")], BadSchema::Duplicate { name: "a".into() }),
+            (vec![string("")], BadSchema::Name(String::new())),
+            (vec![string("1a")], BadSchema::Name("1a".into())),
+            (vec![string("a.b")], BadSchema::Name("a.b".into())),
+            (vec![string(&"n".repeat(64))], BadSchema::Name("n".repeat(64))),
+            (vec![string("helmValues")], BadSchema::Reserved("helmValues".into())),
+            (vec![string("providerSecret")], BadSchema::Reserved("providerSecret".into())),
+            (vec![string("a"), string("a")], BadSchema::Duplicate("a".into())),
             (
                 vec![Parameter {
                     required: true,
                     ..with_default(ParameterType::Boolean, json!(true))
                 }],
-                BadSchema::RequiredWithDefault { name: "p".into() },
+                BadSchema::RequiredWithDefault("p".into()),
             ),
             (
                 vec![with_default(ParameterType::Integer, json!("3"))],
@@ -454,7 +424,7 @@ mod tests {
             (0..count).map(|n| parameter(&format!("p{n}"), ParameterType::Boolean)).collect()
         };
         assert_eq!(ParameterSchema::new(many(64)).unwrap().parameters().len(), 64);
-        assert_eq!(ParameterSchema::new(many(65)), Err(BadSchema::TooMany { count: 65 }));
+        assert_eq!(ParameterSchema::new(many(65)), Err(BadSchema::TooMany(65)));
     }
 
     // Requirement: X-4
@@ -470,11 +440,11 @@ mod tests {
     fn every_refusal_of_a_schema_has_its_code() {
         let name = String::new;
         let codes = [
-            BadSchema::TooMany { count: 65 }.code(),
-            BadSchema::Name { name: name() }.code(),
-            BadSchema::Reserved { name: name() }.code(),
-            BadSchema::Duplicate { name: name() }.code(),
-            BadSchema::RequiredWithDefault { name: name() }.code(),
+            BadSchema::TooMany(65).code(),
+            BadSchema::Name(name()).code(),
+            BadSchema::Reserved(name()).code(),
+            BadSchema::Duplicate(name()).code(),
+            BadSchema::RequiredWithDefault(name()).code(),
             BadSchema::Default { name: name(), kind: ParameterType::String }.code(),
         ];
         assert_eq!(

@@ -65,23 +65,14 @@ impl fmt::Display for Part {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadXrd {
     /// Another API version than v1 or v2, or none.
-    #[error("invalid XRD: apiVersion \"{text}\" is not supported")]
-    ApiVersion {
-        /// What it says, shortened.
-        text: String,
-    },
+    #[error("invalid XRD: apiVersion \"{0}\" is not supported")]
+    ApiVersion(String),
     /// Not an XRD at all.
-    #[error("invalid XRD: kind \"{text}\" is not CompositeResourceDefinition")]
-    NotAnXrd {
-        /// What it says, shortened.
-        text: String,
-    },
+    #[error("invalid XRD: kind \"{0}\" is not CompositeResourceDefinition")]
+    NotAnXrd(String),
     /// A part is missing.
-    #[error("invalid XRD: \"{part}\" is missing")]
-    Missing {
-        /// Which.
-        part: Part,
-    },
+    #[error("invalid XRD: \"{0}\" is missing")]
+    Missing(Part),
     /// A part is there and cannot be used.
     #[error("invalid XRD: \"{part}\" is \"{text}\"")]
     Syntax {
@@ -94,11 +85,8 @@ pub enum BadXrd {
     #[error("invalid XRD: no version in \"spec.versions\" is served")]
     NoServedVersion,
     /// The scope is none of the three.
-    #[error("invalid XRD: scope \"{text}\" is unknown")]
-    Scope {
-        /// What it says, shortened.
-        text: String,
-    },
+    #[error("invalid XRD: scope \"{0}\" is unknown")]
+    Scope(String),
     /// The name is not `<plural>.<group>`.
     #[error("invalid XRD: its name is \"{name}\" and should be \"{expected}\"")]
     Name {
@@ -113,12 +101,12 @@ impl BadXrd {
     /// The code of the refusal.
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::ApiVersion { .. } => "xrd_api_version",
-            Self::NotAnXrd { .. } => "xrd_kind",
-            Self::Missing { .. } => "xrd_part_missing",
+            Self::ApiVersion(_) => "xrd_api_version",
+            Self::NotAnXrd(_) => "xrd_kind",
+            Self::Missing(_) => "xrd_part_missing",
             Self::Syntax { .. } => "xrd_part_syntax",
             Self::NoServedVersion => "xrd_no_served_version",
-            Self::Scope { .. } => "xrd_scope",
+            Self::Scope(_) => "xrd_scope",
             Self::Name { .. } => "xrd_name",
         }
     }
@@ -137,18 +125,17 @@ impl CompositeType {
     /// Reads the composite type out of an XRD.
     pub fn from_xrd(xrd: &Value) -> Result<Self, BadXrd> {
         let text = |pointer: &str| xrd.pointer(pointer).and_then(Value::as_str);
-        let part = |part, pointer| {
-            text(pointer).filter(|it| !it.is_empty()).ok_or(BadXrd::Missing { part })
-        };
+        let part =
+            |part, pointer| text(pointer).filter(|it| !it.is_empty()).ok_or(BadXrd::Missing(part));
         let api_version = text("/apiVersion").unwrap_or_default();
         let default_scope = match api_version {
             API_VERSION_1 => Scope::Cluster,
             API_VERSION_2 => Scope::Namespaced,
-            other => return Err(BadXrd::ApiVersion { text: shortened(other) }),
+            other => return Err(BadXrd::ApiVersion(shortened(other))),
         };
         let kind = text("/kind").unwrap_or_default();
         if kind != KIND {
-            return Err(BadXrd::NotAnXrd { text: shortened(kind) });
+            return Err(BadXrd::NotAnXrd(shortened(kind)));
         }
         let it = Self::try_from(Unchecked {
             group: part(Part::Group, "/spec/group")?.to_owned(),
@@ -232,7 +219,7 @@ fn first_served(xrd: &Value) -> Result<&str, BadXrd> {
         .get("name")
         .and_then(Value::as_str)
         .filter(|it| !it.is_empty())
-        .ok_or(BadXrd::Missing { part: Part::Version })
+        .ok_or(BadXrd::Missing(Part::Version))
 }
 
 fn scope(stated: Option<&Value>, default: Scope) -> Result<Scope, BadXrd> {
@@ -241,8 +228,8 @@ fn scope(stated: Option<&Value>, default: Scope) -> Result<Scope, BadXrd> {
         Some("Namespaced") => Ok(Scope::Namespaced),
         // A legacy cluster XR differs in its claim machinery, not in its scope.
         Some("Cluster" | "LegacyCluster") => Ok(Scope::Cluster),
-        Some(other) => Err(BadXrd::Scope { text: shortened(other) }),
-        None => Err(BadXrd::Scope { text: shortened(&stated.to_string()) }),
+        Some(other) => Err(BadXrd::Scope(shortened(other))),
+        None => Err(BadXrd::Scope(shortened(&stated.to_string()))),
     }
 }
 
@@ -311,9 +298,9 @@ mod tests {
             assert_eq!(scoped(version, Some(json!("LegacyCluster"))), Ok(Scope::Cluster));
         }
         let word = scoped("v2", Some(json!("cluster"))).unwrap_err();
-        assert_eq!(word, BadXrd::Scope { text: "cluster".into() });
+        assert_eq!(word, BadXrd::Scope("cluster".into()));
         assert_eq!(word.code(), "xrd_scope");
-        assert_eq!(scoped("v2", Some(json!(7))), Err(BadXrd::Scope { text: "7".into() }));
+        assert_eq!(scoped("v2", Some(json!(7))), Err(BadXrd::Scope("7".into())));
     }
 
     // Requirement: X-7
@@ -329,7 +316,7 @@ mod tests {
         for (pointer, part, path) in cases {
             for nothing in [Value::Null, json!(""), json!(7)] {
                 let refusal = with(pointer, nothing).unwrap_err();
-                assert_eq!(refusal, BadXrd::Missing { part });
+                assert_eq!(refusal, BadXrd::Missing(part));
                 assert_eq!(refusal.code(), "xrd_part_missing");
                 let message = format!("invalid XRD: \"{path}\" is missing");
                 assert_eq!(refusal.to_string(), message);
@@ -374,7 +361,7 @@ mod tests {
         let version = with("/apiVersion", json!("apiextensions.crossplane.io/v3")).unwrap_err();
         assert_eq!(version.code(), "xrd_api_version");
         let kind = with("/kind", json!("Composition")).unwrap_err();
-        assert_eq!(kind, BadXrd::NotAnXrd { text: "Composition".into() });
+        assert_eq!(kind, BadXrd::NotAnXrd("Composition".into()));
         assert_eq!(kind.code(), "xrd_kind");
         let name = with("/metadata/name", json!("other.blueprints.usher.dev")).unwrap_err();
         assert_eq!(name.code(), "xrd_name");

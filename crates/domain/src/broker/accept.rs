@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn bad_values_are_refused_before_the_name_is() {
         let empty = Provision { parameters: Map::new(), ..command() };
-        let refusal = Refusal::from(BadValues::Missing { name: "location".to_owned() });
+        let refusal = Refusal::from(BadValues::Missing("location".to_owned()));
         let taken = views(|it| it.name_in_use = true);
         assert_eq!(provision(&empty, &taken, &minted(), NOW), Err(refusal));
         let unnamed = Provision { name: "Web 1".to_owned(), ..command() };

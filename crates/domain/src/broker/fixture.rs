@@ -128,9 +128,9 @@ pub(super) fn record(state: Resource, rows: impl IntoIterator<Item = Row>) -> Re
     Record { version: Version(1), state, name_ledger: NameLedger::new(rows) }
 }
 
-fn row(name: Name, standing: NameState, uid: Option<&str>) -> Row {
+fn row(name: Name, state: NameState, uid: Option<&str>) -> Row {
     let evidence = Evidence::new("given", "given", START);
-    Row { name, plural: None, incarnation: 1, state: standing, uid: uid.map(Uid::new), evidence }
+    Row { name, plural: None, incarnation: 1, state, uid: uid.map(Uid::new), evidence }
 }
 
 pub(super) fn intended(name: Name) -> Row {

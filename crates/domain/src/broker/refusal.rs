@@ -149,7 +149,7 @@ mod tests {
             (Refusal::CloudNotFound { what: what() }, "cloud_not_found"),
             (Refusal::CredentialNotFound { what: what() }, "credential_not_found"),
             (Refusal::AssignmentNotFound { what: what() }, "assignment_not_found"),
-            (Refusal::from(BadValues::Missing { name: what() }), "parameter_values_invalid"),
+            (Refusal::from(BadValues::Missing(what())), "parameter_values_invalid"),
             (
                 Refusal::ProvisionedResourceNotFound { what: what() },
                 "provisioned_resource_not_found",

@@ -62,14 +62,14 @@ impl Witness<'_> {
     /// record does; if too much vanished at once, an object on record is not taken for gone.
     pub(super) fn sighting(&self, name: Name, answer: Answer) -> Sighting {
         let recorded = self.name_ledger.latest(&name).and_then(|row| row.uid.as_ref());
-        let stands = self.name_ledger.seen(&name).is_some();
+        let on_record = self.name_ledger.seen(&name).is_some();
         let same = matches!(&answer, Answer::Present { uid, .. } if recorded == Some(uid));
         let unheard = matches!(&answer, Answer::Unknown(_));
         let answer = if unheard || same {
             answer
         } else if self.authority == Authority::Replaced {
             Answer::Unknown(Unknown::ClusterReplaced)
-        } else if self.held && stands {
+        } else if self.held && on_record {
             Answer::Unknown(Unknown::GuardTripped)
         } else {
             answer

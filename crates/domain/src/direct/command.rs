@@ -26,10 +26,10 @@ pub fn abandon(
     let resource = &record.state;
     let what = resource.object().to_text();
     if reason.trim().is_empty() {
-        return Err(Refusal::ReasonRequired { what });
+        return Err(Refusal::ReasonRequired(what));
     }
     if !resource.is_leaving() {
-        return Err(Refusal::NotLeaving { what });
+        return Err(Refusal::NotLeaving(what));
     }
     if resource.is_ended() {
         return Ok(Change { next: resource.clone(), rows: vec![] });
@@ -68,8 +68,8 @@ mod tests {
     #[test]
     fn only_a_resource_being_deleted_is_abandoned_with_a_reason() {
         let wanted = abandon(&record(resource(|_| ()), []), ("eve", "why not"), NOW);
-        assert_eq!(wanted, Err(Refusal::NotLeaving { what: "ns/web".to_owned() }));
+        assert_eq!(wanted, Err(Refusal::NotLeaving("ns/web".to_owned())));
         let silent = abandon(&record(leaving(|_| ()), []), ("eve", " "), NOW);
-        assert_eq!(silent, Err(Refusal::ReasonRequired { what: "ns/web".to_owned() }));
+        assert_eq!(silent, Err(Refusal::ReasonRequired("ns/web".to_owned())));
     }
 }

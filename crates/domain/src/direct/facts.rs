@@ -258,7 +258,7 @@ pub enum CloudPresence {
 
 impl Cloud {
     /// The object there; unknown without an answer that counts.
-    pub const fn stands(self) -> Option<CloudPresence> {
+    pub const fn presence(self) -> Option<CloudPresence> {
         match self {
             Self::Absent => Some(CloudPresence::Nothing),
             Self::ContainerGone => Some(CloudPresence::NoContainer),

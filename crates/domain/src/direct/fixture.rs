@@ -123,7 +123,7 @@ impl Model for Memberships {
 
     fn identify(_: &Spec, parents: &Resolved) -> Result<Membership, BadReference> {
         let parent = parents.get("parentRef").ok_or(BadReference::Empty)?;
-        let bad = |_| BadReference::External { text: parent.as_str().to_owned() };
+        let bad = |_| BadReference::External(parent.as_str().to_owned());
         let project = parent.segments(&["projects", ""]).map_err(bad)?.concat();
         Ok(Membership { project, feature: "f".to_owned(), member: "m".to_owned() })
     }
@@ -323,9 +323,9 @@ pub(super) fn record(state: Resource, rows: impl IntoIterator<Item = Row>) -> Re
     Record { version: Version(1), state, name_ledger: NameLedger::new(rows) }
 }
 
-fn row(name: Name, standing: NameState, uid: Option<&str>) -> Row {
+fn row(name: Name, state: NameState, uid: Option<&str>) -> Row {
     let evidence = Evidence::new("given", "given", START);
-    Row { name, plural: None, incarnation: 1, state: standing, uid: uid.map(Uid::new), evidence }
+    Row { name, plural: None, incarnation: 1, state, uid: uid.map(Uid::new), evidence }
 }
 
 pub(super) fn intended(name: Name) -> Row {

@@ -117,23 +117,14 @@ impl Identified {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Breach {
     /// What was written cannot be read.
-    #[error("identity \"{text}\" was written and cannot be parsed")]
-    Unreadable {
-        /// What was written.
-        text: String,
-    },
+    #[error("identity \"{0}\" was written and cannot be parsed")]
+    Unreadable(String),
     /// What was written is read as something else.
-    #[error("identity \"{text}\" is parsed as another identity")]
-    Changed {
-        /// What was written.
-        text: String,
-    },
+    #[error("identity \"{0}\" is parsed as another identity")]
+    Changed(String),
     /// A text is accepted that no person would write.
-    #[error("identity \"{text}\" is parsed but written differently")]
-    SecondSpelling {
-        /// What was read.
-        text: String,
-    },
+    #[error("identity \"{0}\" is parsed but written differently")]
+    SecondSpelling(String),
 }
 
 /// The first law: what is written is read back as it was.
@@ -141,8 +132,8 @@ pub fn round_trip<I: Identity>(identity: &I) -> Result<(), Breach> {
     let written = identity.format();
     let text = written.as_str().to_owned();
     match I::parse(&written) {
-        Err(_) => Err(Breach::Unreadable { text }),
-        Ok(read) if read != *identity => Err(Breach::Changed { text }),
+        Err(_) => Err(Breach::Unreadable(text)),
+        Ok(read) if read != *identity => Err(Breach::Changed(text)),
         Ok(_) => Ok(()),
     }
 }
@@ -153,9 +144,7 @@ pub fn one_spelling<I: Identity>(text: &str) -> Result<(), Breach> {
         return Ok(());
     };
     match I::parse(&text) {
-        Ok(read) if read.format() != text => {
-            Err(Breach::SecondSpelling { text: text.as_str().to_owned() })
-        }
+        Ok(read) if read.format() != text => Err(Breach::SecondSpelling(text.as_str().to_owned())),
         Ok(_) | Err(_) => Ok(()),
     }
 }
@@ -252,11 +241,11 @@ mod tests {
     fn the_laws_find_a_careless_author() {
         let text = String::from("projects/p");
         let lost = round_trip(&Forgetful("p".into(), "europe".into()));
-        assert_eq!(lost, Err(Breach::Changed { text }));
+        assert_eq!(lost, Err(Breach::Changed(text)));
         let unreadable = round_trip(&Lax("x".into()));
-        assert_eq!(unreadable, Err(Breach::Unreadable { text: "v3/x".into() }));
+        assert_eq!(unreadable, Err(Breach::Unreadable("v3/x".into())));
         let second = one_spelling::<Lax>("v1/a");
-        assert_eq!(second, Err(Breach::SecondSpelling { text: "v1/a".into() }));
+        assert_eq!(second, Err(Breach::SecondSpelling("v1/a".into())));
         assert_eq!(one_spelling::<Lax>("v2/a"), Ok(()));
         assert_eq!(one_spelling::<Lax>("other/a"), Ok(()), "refused");
         assert_eq!(one_spelling::<Lax>("a//b"), Ok(()), "no identity at all");

@@ -43,9 +43,9 @@ pub fn rung(resource: &Resource, object: Option<&Object>, credential: &KvCoordin
     }
     match Stamped::read(resource, object, credential) {
         Stamped::Bound(it) => Rung::Stamped(it.identified().clone()),
-        Stamped::Not(Unbound::Foreign { .. }) => Rung::Copy,
+        Stamped::Not(Unbound::Foreign(_)) => Rung::Copy,
         Stamped::Nothing if resource.is_witnessed() => Rung::Nothing,
-        Stamped::Nothing | Stamped::Not(Unbound::Malformed { .. }) => Rung::Search,
+        Stamped::Nothing | Stamped::Not(Unbound::Malformed(_)) => Rung::Search,
     }
 }
 
@@ -73,8 +73,8 @@ impl Stamped {
         let texts = own.into_iter().flat_map(|it| [&it.stamp, &it.status]).flatten();
         let rank = |it: &Self| match it {
             Self::Bound(_) => 3,
-            Self::Not(Unbound::Foreign { .. }) => 2,
-            Self::Not(Unbound::Malformed { .. }) => 1,
+            Self::Not(Unbound::Foreign(_)) => 2,
+            Self::Not(Unbound::Malformed(_)) => 1,
             Self::Nothing => 0,
         };
         let stamps = texts.map(|it| Self::one(it, resource, credential));
@@ -85,12 +85,10 @@ impl Stamped {
         match Recorded::read(text, &resource.binding()) {
             Err(why) => Self::Not(why),
             // Nothing was ever sent: its writer had it from elsewhere.
-            Ok(_) if resource.is_witnessed() => {
-                Self::Not(Unbound::Foreign { text: shortened(text) })
-            }
+            Ok(_) if resource.is_witnessed() => Self::Not(Unbound::Foreign(shortened(text))),
             // We write no credential that the object may not use.
             Ok(it) if it.identified().credential != *credential => {
-                Self::Not(Unbound::Malformed { text: shortened(text) })
+                Self::Not(Unbound::Malformed(shortened(text)))
             }
             Ok(it) => Self::Bound(it),
         }

@@ -372,7 +372,7 @@ proptest! {
         let stamps = snapshot.object.iter().flatten().flat_map(|it| [&it.stamp, &it.status]);
         let texts: Vec<&String> = stamps.flatten().collect();
         let read = |it: &&String| Recorded::read(it, &binding());
-        let foreign = |it: &&String| matches!(read(it), Err(recorded::Unbound::Foreign { .. }));
+        let foreign = |it: &&String| matches!(read(it), Err(recorded::Unbound::Foreign(_)));
         let copy = texts.iter().any(foreign) && !texts.iter().any(|it| read(it).is_ok());
         if copy && record.name_ledger.rows().is_empty() {
             let effect = decide(&record, &snapshot).effect;

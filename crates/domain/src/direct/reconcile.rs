@@ -117,10 +117,10 @@ fn climb(row: RowFacts, seen: Facts) -> Verdict {
 
 /// An identity is on record: the object under it is deleted, and its absence is observed.
 fn remove(row: RowFacts, seen: Facts) -> Verdict {
-    let Some(stands) = seen.cloud.stands() else {
-        return blind(Phase::Deleting, seen.cloud);
+    let Some(presence) = seen.cloud.presence() else {
+        return unanswered(Phase::Deleting, seen.cloud);
     };
-    match stands {
+    match presence {
         CloudPresence::Ours | CloudPresence::Drifted | CloudPresence::Unrecorded => match seen
             .operation
         {
@@ -226,8 +226,8 @@ fn intend(row: RowFacts, seen: Facts, reason: Reason) -> Verdict {
 /// The identity is on record and on the object: now the cloud object may be created.
 fn create(row: RowFacts, seen: Facts) -> Verdict {
     let stay = |reason| Verdict::wait(row.phase, Requeue::Poll, reason);
-    match seen.cloud.stands() {
-        None => return blind(row.phase, seen.cloud),
+    match seen.cloud.presence() {
+        None => return unanswered(row.phase, seen.cloud),
         Some(CloudPresence::Nothing) => {}
         Some(CloudPresence::NoContainer) => return stay(Reason::ParentGone),
         Some(CloudPresence::Foreign) => return stay(Reason::NameTakenByAnother),
@@ -253,8 +253,8 @@ fn create(row: RowFacts, seen: Facts) -> Verdict {
 /// The cloud object was seen: it is kept as declared.
 fn keep(row: RowFacts, seen: Facts) -> Verdict {
     let stay = |reason| Verdict::wait(row.phase, Requeue::Poll, reason);
-    match seen.cloud.stands() {
-        None => return blind(row.phase, seen.cloud),
+    match seen.cloud.presence() {
+        None => return unanswered(row.phase, seen.cloud),
         Some(CloudPresence::Ours | CloudPresence::Drifted) => {}
         Some(CloudPresence::Leaving) => return stay(Reason::DeletedByAnother),
         Some(
@@ -288,8 +288,8 @@ fn keep(row: RowFacts, seen: Facts) -> Verdict {
 /// What was there is gone: it is made again, as a new one.
 fn recreate(row: RowFacts, seen: Facts) -> Verdict {
     let stay = |reason| Verdict::wait(row.phase, Requeue::Poll, reason);
-    match seen.cloud.stands() {
-        None => blind(row.phase, seen.cloud),
+    match seen.cloud.presence() {
+        None => unanswered(row.phase, seen.cloud),
         Some(CloudPresence::Foreign) => stay(Reason::NameTakenByAnother),
         Some(CloudPresence::NoContainer) => stay(Reason::ParentGone),
         Some(CloudPresence::Nothing) => match seen.operation {
@@ -308,8 +308,8 @@ fn recreate(row: RowFacts, seen: Facts) -> Verdict {
 
 /// The name is taken by a foreign object: only its deletion helps.
 fn step_aside(row: RowFacts, seen: Facts) -> Verdict {
-    match seen.cloud.stands() {
-        None => blind(row.phase, seen.cloud),
+    match seen.cloud.presence() {
+        None => unanswered(row.phase, seen.cloud),
         Some(_) => Verdict::wait(row.phase, Requeue::Poll, Reason::NameTakenByAnother),
     }
 }
@@ -345,8 +345,8 @@ fn watch(row: RowFacts, seen: Facts) -> Verdict {
             rest(Requeue::Never, Reason::Gone)
         }
         (Object::Leaving | Object::Free | Object::Gone | Object::Unknown, GraceOver::No) => {
-            match seen.cloud.stands() {
-                None => blind(Phase::Deleted, seen.cloud),
+            match seen.cloud.presence() {
+                None => unanswered(Phase::Deleted, seen.cloud),
                 Some(_) => rest(Requeue::Watch, Reason::Gone),
             }
         }
@@ -356,8 +356,8 @@ fn watch(row: RowFacts, seen: Facts) -> Verdict {
 /// A late request created it again after the end.
 fn take_back(seen: Facts) -> Verdict {
     let poll = |reason| Verdict::wait(Phase::Deleted, Requeue::Poll, reason);
-    match seen.cloud.stands() {
-        None => blind(Phase::Deleted, seen.cloud),
+    match seen.cloud.presence() {
+        None => unanswered(Phase::Deleted, seen.cloud),
         Some(CloudPresence::Ours | CloudPresence::Drifted | CloudPresence::Unrecorded) => {
             Verdict::act(EffectKind::Delete, Phase::Deleted, Reason::DeletingLateCreation)
         }
@@ -414,7 +414,7 @@ fn ending(outcome: Outcome) -> Reason {
 }
 
 /// Requeues on an answer that does not count. Not queried counts as no answer.
-fn blind(phase: Phase, cloud: Cloud) -> Verdict {
+fn unanswered(phase: Phase, cloud: Cloud) -> Verdict {
     let (requeue, reason) = match cloud {
         Cloud::Forbidden => (Requeue::Poll, Reason::CloudForbidden),
         Cloud::Throttled => (Requeue::Throttle, Reason::CloudThrottled),

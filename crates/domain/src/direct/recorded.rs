@@ -51,25 +51,19 @@ pub struct Recorded {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Unbound {
     /// It cannot be read.
-    #[error("recorded identity \"{text}\" is not in the format that Usher writes")]
-    Malformed {
-        /// The offending text, shortened.
-        text: String,
-    },
+    #[error("recorded identity \"{0}\" is not in the format that Usher writes")]
+    Malformed(String),
     /// It was written for another object or by another installation.
-    #[error("recorded identity \"{text}\" is bound to another object")]
-    Foreign {
-        /// What it names, shortened.
-        text: String,
-    },
+    #[error("recorded identity \"{0}\" is bound to another object")]
+    Foreign(String),
 }
 
 impl Unbound {
     /// The code of the refusal.
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::Malformed { .. } => "identity_malformed",
-            Self::Foreign { .. } => "identity_foreign",
+            Self::Malformed(_) => "identity_malformed",
+            Self::Foreign(_) => "identity_foreign",
         }
     }
 }
@@ -93,7 +87,7 @@ impl Recorded {
 
     /// Reads a stamp as this object's own.
     pub fn read(text: &str, binding: &Binding) -> Result<Self, Unbound> {
-        let malformed = || Unbound::Malformed { text: shortened(text) };
+        let malformed = || Unbound::Malformed(shortened(text));
         if text.len() > LENGTH_MAX {
             return Err(malformed());
         }
@@ -105,7 +99,7 @@ impl Recorded {
             return Err(malformed());
         }
         if it.binding != *binding {
-            return Err(Unbound::Foreign { text: shortened(it.identified.identity.as_str()) });
+            return Err(Unbound::Foreign(shortened(it.identified.identity.as_str())));
         }
         Ok(it)
     }
@@ -169,7 +163,7 @@ mod tests {
     #[test]
     fn a_stamp_of_another_object_or_installation_is_foreign() {
         let text = stamp(IdentityState::Gone).to_text();
-        let foreign = Unbound::Foreign { text: identified("a").identity.as_str().to_owned() };
+        let foreign = Unbound::Foreign(identified("a").identity.as_str().to_owned());
         let copied = Binding { object: Uid::new("copy"), ..binding() };
         assert_eq!(Recorded::read(&text, &copied), Err(foreign.clone()));
         let installation = crate::object::id::InstallationId::from_uuid(Uuid::from_bytes([9; 16]));
@@ -198,7 +192,7 @@ mod tests {
         ];
         for text in bent {
             let refusal = Recorded::read(&text, &binding()).unwrap_err();
-            assert_eq!(refusal, Unbound::Malformed { text: shortened(&text) }, "{text}");
+            assert_eq!(refusal, Unbound::Malformed(shortened(&text)), "{text}");
             assert_eq!(refusal.code(), "identity_malformed");
         }
     }

@@ -10,17 +10,11 @@ use super::reference::BadReference;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
     /// A value breaks an invariant of the row.
-    #[error("invalid field \"{what}\": it must be {}", accepted(what))]
-    InvalidInput {
-        /// The offending field.
-        what: String,
-    },
+    #[error("invalid field \"{0}\": it must be {rule}", rule = accepted(.0))]
+    InvalidInput(String),
     /// The metadata of an object is not what an API server writes.
-    #[error("field \"{what}\" of the object is missing or of the wrong type")]
-    MetadataMalformed {
-        /// The offending member.
-        what: String,
-    },
+    #[error("field \"{0}\" of the object is missing or of the wrong type")]
+    MetadataMalformed(String),
     /// An identity cannot be read.
     #[error(transparent)]
     Identity(#[from] BadIdentity),
@@ -31,30 +25,24 @@ pub enum Refusal {
     #[error(transparent)]
     Stamp(#[from] Unbound),
     /// Only an object that is being deleted can be abandoned.
-    #[error("cannot abandon \"{what}\": its deletion was not requested")]
-    NotLeaving {
-        /// The object.
-        what: String,
-    },
+    #[error("cannot abandon \"{0}\": its deletion was not requested")]
+    NotLeaving(String),
     /// A reason must be given.
-    #[error("cannot abandon \"{what}\" without a reason")]
-    ReasonRequired {
-        /// The object.
-        what: String,
-    },
+    #[error("cannot abandon \"{0}\" without a reason")]
+    ReasonRequired(String),
 }
 
 impl Refusal {
     /// The stable code on the wire and the name of the page that explains it.
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::InvalidInput { .. } => "invalid_input",
-            Self::MetadataMalformed { .. } => "metadata_malformed",
+            Self::InvalidInput(_) => "invalid_input",
+            Self::MetadataMalformed(_) => "metadata_malformed",
             Self::Identity(inner) => inner.code(),
             Self::Reference(inner) => inner.code(),
             Self::Stamp(inner) => inner.code(),
-            Self::NotLeaving { .. } => "not_leaving",
-            Self::ReasonRequired { .. } => "reason_required",
+            Self::NotLeaving(_) => "not_leaving",
+            Self::ReasonRequired(_) => "reason_required",
         }
     }
 }
@@ -86,12 +74,12 @@ mod tests {
         let what = || String::from("x");
         let cases = [
             (
-                Refusal::InvalidInput { what: "name".to_owned() },
+                Refusal::InvalidInput("name".to_owned()),
                 "invalid_input",
                 "invalid field \"name\": it must be a DNS subdomain",
             ),
             (
-                Refusal::MetadataMalformed { what: what() },
+                Refusal::MetadataMalformed(what()),
                 "metadata_malformed",
                 "field \"x\" of the object is missing or of the wrong type",
             ),
@@ -106,17 +94,17 @@ mod tests {
                 "reference has neither \"external\" nor \"name\"",
             ),
             (
-                Unbound::Foreign { text: what() }.into(),
+                Unbound::Foreign(what()).into(),
                 "identity_foreign",
                 "recorded identity \"x\" is bound to another object",
             ),
             (
-                Refusal::NotLeaving { what: what() },
+                Refusal::NotLeaving(what()),
                 "not_leaving",
                 "cannot abandon \"x\": its deletion was not requested",
             ),
             (
-                Refusal::ReasonRequired { what: what() },
+                Refusal::ReasonRequired(what()),
                 "reason_required",
                 "cannot abandon \"x\" without a reason",
             ),

@@ -154,8 +154,8 @@ pub fn adopt(
 
 /// The state that a report describes; its parts agree, or it was refused.
 fn found(report: &Report) -> Result<State, Refusal> {
-    let no_host = || Refusal::MachineHost { text: String::new() };
-    let no_cluster = || Refusal::MachineBinding { text: String::new() };
+    let no_host = || Refusal::MachineHost(String::new());
+    let no_cluster = || Refusal::MachineBinding(String::new());
     let host = || report.host.clone().ok_or_else(no_host);
     let binding = || report.binding.clone().ok_or_else(no_cluster);
     Ok(match report.phase {
@@ -171,14 +171,14 @@ fn found(report: &Report) -> Result<State, Refusal> {
             binding: report.binding.clone(),
             error: report.error.clone(),
         },
-        Phase::Gone => return Err(Refusal::MachineState { text: Phase::Gone.to_string() }),
+        Phase::Gone => return Err(Refusal::MachineState(Phase::Gone.to_string())),
     })
 }
 
 fn phase(number: i32) -> Result<Phase, Refusal> {
     let known = usize::try_from(number).ok().and_then(|it| it.checked_sub(1));
     let phase = known.and_then(|it| Phase::ALL.get(it)).filter(|it| **it != Phase::Gone);
-    phase.copied().ok_or_else(|| Refusal::MachineState { text: number.to_string() })
+    phase.copied().ok_or_else(|| Refusal::MachineState(number.to_string()))
 }
 
 fn host(raw: &Raw, phase: Phase) -> Result<Option<Host>, Refusal> {
@@ -191,7 +191,7 @@ fn host(raw: &Raw, phase: Phase) -> Result<Option<Host>, Refusal> {
     };
     let is_long = |it: &(String, String)| it.0.len().max(it.1.len()) > 2 * LENGTH_MAX;
     if !fits || host.is_some_and(is_long) {
-        return Err(Refusal::MachineHost { text });
+        return Err(Refusal::MachineHost(text));
     }
     Ok(host.map(|(provider, reference)| Host {
         provider: provider.clone(),
@@ -208,7 +208,7 @@ fn binding(raw: &Raw, phase: Phase) -> Result<Option<Binding>, Refusal> {
         Phase::Failed => true,
     };
     if !fits {
-        return Err(Refusal::MachineBinding { text: shortened(&raw.cluster) });
+        return Err(Refusal::MachineBinding(shortened(&raw.cluster)));
     }
     if raw.cluster.is_empty() {
         return Ok(None);
@@ -220,12 +220,12 @@ fn binding(raw: &Raw, phase: Phase) -> Result<Option<Binding>, Refusal> {
 fn offer(raw: &Raw) -> Result<Offer, Refusal> {
     let within = |what, text: &String, least: usize| {
         let fits = (least..=LENGTH_MAX).contains(&text.len());
-        if fits { Ok(text.clone()) } else { Err(Refusal::MachineField { what }) }
+        if fits { Ok(text.clone()) } else { Err(Refusal::MachineField(what)) }
     };
     let fits = |text: &String| text.len() <= 2 * LENGTH_MAX;
     let labels = raw.labels.iter().all(|(key, value)| fits(key) && fits(value));
     if !labels || raw.labels.len() > LABELS_MAX {
-        return Err(Refusal::MachineField { what: "labels" });
+        return Err(Refusal::MachineField("labels"));
     }
     let resources = Resources::parse(&raw.resources)?;
     let allocatable = Resources::parse(&raw.allocatable)?;
@@ -237,7 +237,7 @@ fn offer(raw: &Raw) -> Result<Offer, Refusal> {
             2 => CapacityType::Reserved,
             3 => CapacityType::OnDemand,
             4 => CapacityType::Spot,
-            _ => return Err(Refusal::MachineField { what: "capacity_type" }),
+            _ => return Err(Refusal::MachineField("capacity_type")),
         },
         price: Price::new(raw.price_per_hour)?,
         interruption: Probability::new(raw.interruption_probability)?,

@@ -264,6 +264,11 @@ impl State {
         }
     }
 
+    /// Why it failed.
+    pub const fn error(&self) -> Option<&str> {
+        if let Self::Failed { error, .. } = self { Some(error.as_str()) } else { None }
+    }
+
     /// The withdrawn command of an unbound machine.
     pub const fn asked(&self) -> Option<&Binding> {
         match self {
@@ -323,7 +328,7 @@ impl Machine {
     /// A stored row; one that breaks the invariants is refused here and not found out later.
     pub fn hydrate(fields: Fields) -> Result<Self, Refusal> {
         match first_offence(&fields) {
-            Some(what) => Err(Refusal::InvalidInput { what }),
+            Some(what) => Err(Refusal::InvalidInput(what)),
             None => Ok(Self { fields }),
         }
     }
@@ -412,23 +417,12 @@ impl Machine {
     #[must_use]
     pub fn aimed(&self, wanted: Wanted) -> Self {
         let mut next = self.clone();
-        if let Target::Bind(wanted) = &wanted.target {
-            match &mut next.fields.state {
-                State::Configuring { binding, .. } | State::Configured { binding, .. }
-                    if binding.cluster == wanted.cluster =>
-                {
-                    binding.assignment = wanted.assignment.clone();
-                }
-                State::Speculative
-                | State::Creating
-                | State::Idle { .. }
-                | State::Configuring { .. }
-                | State::Configured { .. }
-                | State::Draining { .. }
-                | State::Deleting { .. }
-                | State::Failed { .. }
-                | State::Gone => {}
-            }
+        if let Target::Bind(wanted) = &wanted.target
+            && let State::Configuring { binding, .. } | State::Configured { binding, .. } =
+                &mut next.fields.state
+            && binding.cluster == wanted.cluster
+        {
+            binding.assignment = wanted.assignment.clone();
         }
         next.fields.wanted = wanted;
         next
@@ -488,7 +482,7 @@ mod tests {
         for (what, bend) in bends {
             let mut fields = machine(|_| ()).fields().clone();
             bend(&mut fields);
-            assert_eq!(Machine::hydrate(fields), Err(Refusal::InvalidInput { what }));
+            assert_eq!(Machine::hydrate(fields), Err(Refusal::InvalidInput(what)));
         }
     }
 

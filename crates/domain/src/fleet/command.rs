@@ -34,7 +34,7 @@ pub fn hold(machine: &Machine, holder: ResourceId, wanted: Wanted) -> Result<Cha
     let what = machine.id().to_string();
     let fields = machine.fields();
     match fields.holder {
-        Some(other) if other != holder => return Err(Refusal::MachineHeld { what }),
+        Some(other) if other != holder => return Err(Refusal::MachineHeld(what)),
         Some(_) => return Ok(untold(machine.aimed(wanted))),
         None => {}
     }
@@ -58,7 +58,7 @@ pub fn hold(machine: &Machine, holder: ResourceId, wanted: Wanted) -> Result<Cha
 /// does not take it again by this.
 pub fn aim(machine: &Machine, holder: ResourceId, wanted: Wanted) -> Result<Change, Refusal> {
     if machine.fields().holder != Some(holder) {
-        return Err(Refusal::MachineNotHeld { what: machine.id().to_string() });
+        return Err(Refusal::MachineNotHeld(machine.id().to_string()));
     }
     Ok(untold(machine.aimed(wanted)))
 }
@@ -67,7 +67,7 @@ pub fn aim(machine: &Machine, holder: ResourceId, wanted: Wanted) -> Result<Chan
 pub fn let_go(machine: &Machine, holder: ResourceId) -> Result<Change, Refusal> {
     match machine.fields().holder {
         Some(it) if it == holder => {}
-        Some(_) => return Err(Refusal::MachineNotHeld { what: machine.id().to_string() }),
+        Some(_) => return Err(Refusal::MachineNotHeld(machine.id().to_string())),
         None => return Ok(untold(machine.clone())),
     }
     let aimed = machine.aimed(Wanted::of(Target::Unbound));
@@ -80,7 +80,7 @@ pub fn settle(
     settlement: Settlement,
     now: Timestamp,
 ) -> Result<Change, Refusal> {
-    let settled = || Refusal::NotDisputed { what: machine.id().to_string() };
+    let settled = || Refusal::NotDisputed(machine.id().to_string());
     let Dispute { cluster, host } = machine.fields().disputed.clone().ok_or_else(settled)?;
     let binding = Binding { cluster: cluster.clone(), assignment: Assignment::default() };
     let (wanted, holder) = match (settlement, machine.fields().holder) {
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn only_its_holder_aims_a_machine_and_takes_none_by_that() {
         let idle = machine(|_| ());
-        let refused = Err(Refusal::MachineNotHeld { what: idle.id().to_string() });
+        let refused = Err(Refusal::MachineNotHeld(idle.id().to_string()));
         assert_eq!(aim(&idle, resource(1), bind("a")), refused, "it was released");
         let held = hold(&idle, resource(1), bind("a")).unwrap().next;
         assert_eq!(aim(&held, resource(2), bind("b")), refused);
@@ -137,7 +137,7 @@ mod tests {
             "a repeated request is the same"
         );
         let other = hold(&held, resource(2), bind("a")).unwrap_err();
-        assert_eq!(other, Refusal::MachineHeld { what: "m1".to_owned() });
+        assert_eq!(other, Refusal::MachineHeld("m1".to_owned()));
         let promised = idle.aimed(bind("b"));
         let configured =
             machine(|it| it.state = State::Configured { host: host(), binding: binding("a") });

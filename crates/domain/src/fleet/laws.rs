@@ -69,7 +69,7 @@ fn any_report() -> impl Strategy<Value = Report> {
 }
 
 fn any_snapshot() -> impl Strategy<Value = Snapshot> {
-    let refused = Refusal::Quantity { text: "x".to_owned() };
+    let refused = Refusal::Quantity("x".to_owned());
     let other = Report::read(&Raw { id: "m2".to_owned(), ..raw(Phase::Idle) }).unwrap();
     let reading = prop_oneof![
         12 => any_report().prop_map(|it| Ok(Some(Ok(it)))),

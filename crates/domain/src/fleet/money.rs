@@ -24,7 +24,7 @@ macro_rules! config {
                     // Adding nothing takes the sign off a negative zero.
                     return Ok(Self(figure + 0.0));
                 }
-                Err(Refusal::$refusal { text: figure.to_string() })
+                Err(Refusal::$refusal(figure.to_string()))
             }
 
             /// The number.
@@ -63,7 +63,7 @@ macro_rules! config {
             type Err = Refusal;
 
             fn from_str(text: &str) -> Result<Self, Refusal> {
-                let bad = || Refusal::$refusal { text: shortened(text) };
+                let bad = || Refusal::$refusal(shortened(text));
                 Self::new(text.parse().map_err(|_| bad())?).map_err(|_| bad())
             }
         }
@@ -103,7 +103,7 @@ impl Penalty {
             0 | 1 => Ok(Self(0.0)),
             2..BUCKET_PINNED => Ok(Self(0.5 * 2_f64.powi(bucket - 2))),
             BUCKET_PINNED => Ok(Self(f64::INFINITY)),
-            _ => Err(Refusal::Penalty { text: bucket.to_string() }),
+            _ => Err(Refusal::Penalty(bucket.to_string())),
         }
     }
 }

@@ -61,7 +61,7 @@ impl FromStr for Quantity {
     /// Reads digits with at most one point and a suffix: none, `m`, `k M G T P E`, `Ki Mi Gi Ti Pi
     /// Ei`, or a decimal exponent.
     fn from_str(text: &str) -> Result<Self, Refusal> {
-        let bad = || Refusal::Quantity { text: shortened(text) };
+        let bad = || Refusal::Quantity(shortened(text));
         if text.len() > LENGTH_MAX {
             return Err(bad());
         }
@@ -129,7 +129,7 @@ impl Resources {
     /// Reads amounts; the first one that is none is refused.
     pub fn parse(texts: &BTreeMap<String, String>) -> Result<Self, Refusal> {
         if texts.len() > RESOURCES_MAX {
-            return Err(Refusal::MachineField { what: "resources" });
+            return Err(Refusal::MachineField("resources"));
         }
         let mut amounts = BTreeMap::new();
         for (name, text) in texts {
@@ -226,7 +226,7 @@ mod tests {
             nines.as_str(),
         ];
         for text in bad {
-            assert_eq!(read(text), Err(Refusal::Quantity { text: shortened(text) }), "{text:?}");
+            assert_eq!(read(text), Err(Refusal::Quantity(shortened(text))), "{text:?}");
         }
         assert!(read(&"0".repeat(41)).is_err(), "too long to be an amount");
     }

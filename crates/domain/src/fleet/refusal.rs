@@ -18,73 +18,40 @@ pub enum Refusal {
         text: String,
     },
     /// A state that does not exist, or that contradicts the rest of the record.
-    #[error("machine state \"{text}\" is not one of 1 (Speculative) to 8 (Failed)")]
-    MachineState {
-        /// The offending state.
-        text: String,
-    },
+    #[error("machine state \"{0}\" is not one of 1 (Speculative) to 8 (Failed)")]
+    MachineState(String),
     /// A host that is missing, or present in a state without one.
-    #[error("host \"{text}\" does not fit the state of the machine")]
-    MachineHost {
-        /// The host, or nothing.
-        text: String,
-    },
+    #[error("host \"{0}\" does not fit the state of the machine")]
+    MachineHost(String),
     /// A cluster that is missing, or present in a state without one.
-    #[error("cluster \"{text}\" does not fit the state of the machine")]
-    MachineBinding {
-        /// The cluster, or nothing.
-        text: String,
-    },
+    #[error("cluster \"{0}\" does not fit the state of the machine")]
+    MachineBinding(String),
     /// A field that is missing or too long.
-    #[error("field \"{what}\" of the machine is missing or too long")]
-    MachineField {
-        /// The field.
-        what: &'static str,
-    },
+    #[error("field \"{0}\" of the machine is missing or too long")]
+    MachineField(&'static str),
     /// A quantity that cannot be parsed, is negative, or is too large.
-    #[error("quantity \"{text}\" is not a Kubernetes quantity such as 500m, 2 or 4Gi")]
-    Quantity {
-        /// The offending text, shortened.
-        text: String,
-    },
+    #[error("quantity \"{0}\" is not a Kubernetes quantity such as 500m, 2 or 4Gi")]
+    Quantity(String),
     /// A price that is negative or not finite.
-    #[error("price \"{text}\" is not a finite number of at least 0")]
-    Price {
-        /// The offending number.
-        text: String,
-    },
+    #[error("price \"{0}\" is not a finite number of at least 0")]
+    Price(String),
     /// A probability outside of 0 and 1.
-    #[error("interruption probability \"{text}\" is not within 0 and 1")]
-    Probability {
-        /// The offending number.
-        text: String,
-    },
+    #[error("interruption probability \"{0}\" is not within 0 and 1")]
+    Probability(String),
     /// A penalty outside of its buckets.
-    #[error("penalty \"{text}\" is not a bucket within 0 and 27")]
-    Penalty {
-        /// The offending number.
-        text: String,
-    },
+    #[error("penalty \"{0}\" is not a bucket within 0 and 27")]
+    Penalty(String),
     /// A requirement with an invalid key, operator or values.
     #[error(
-        "requirement \"{text}\" is not a label key with In, NotIn (values) or Exists, DoesNotExist"
+        "requirement \"{0}\" is not a label key with In, NotIn (values) or Exists, DoesNotExist"
     )]
-    Requirement {
-        /// The offending requirement.
-        text: String,
-    },
+    Requirement(String),
     /// A need that must be met in one domain.
-    #[error("gang placement by \"{text}\" is not supported")]
-    Gang {
-        /// The key that its machines would share.
-        text: String,
-    },
+    #[error("gang placement by \"{0}\" is not supported")]
+    Gang(String),
     /// A need that must be spread over domains.
-    #[error("spreading over \"{text}\" is not supported")]
-    Spread {
-        /// The key that it would be spread over.
-        text: String,
-    },
+    #[error("spreading over \"{0}\" is not supported")]
+    Spread(String),
     /// A need without resources.
     #[error("the need asks for no resources")]
     NeedEmpty,
@@ -97,23 +64,14 @@ pub enum Refusal {
         max: usize,
     },
     /// A stored row breaks the rules of the machine.
-    #[error("field \"{what}\" of the machine row is empty or does not fit its phase")]
-    InvalidInput {
-        /// The offending field.
-        what: &'static str,
-    },
+    #[error("field \"{0}\" of the machine row is empty or does not fit its phase")]
+    InvalidInput(&'static str),
     /// A resource holds the machine.
-    #[error("machine \"{what}\" is held")]
-    MachineHeld {
-        /// The machine.
-        what: String,
-    },
+    #[error("machine \"{0}\" is held")]
+    MachineHeld(String),
     /// The machine is not held by the resource that releases it.
-    #[error("machine \"{what}\" is not held by this resource")]
-    MachineNotHeld {
-        /// The machine.
-        what: String,
-    },
+    #[error("machine \"{0}\" is not held by this resource")]
+    MachineNotHeld(String),
     /// The machine is in use, failed or in a transitional phase.
     #[error("machine \"{what}\" is \"{phase}\" and cannot be held")]
     MachineBusy {
@@ -123,11 +81,8 @@ pub enum Refusal {
         phase: String,
     },
     /// Nothing is in dispute.
-    #[error("the binding of machine \"{what}\" is not in dispute")]
-    NotDisputed {
-        /// The machine.
-        what: String,
-    },
+    #[error("the binding of machine \"{0}\" is not in dispute")]
+    NotDisputed(String),
 }
 
 impl Refusal {
@@ -135,24 +90,24 @@ impl Refusal {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Name { .. } => "fleet_name",
-            Self::MachineState { .. } => "machine_state",
-            Self::MachineHost { .. } => "machine_host",
-            Self::MachineBinding { .. } => "machine_binding",
-            Self::MachineField { .. } => "machine_field",
-            Self::Quantity { .. } => "quantity",
-            Self::Price { .. } => "price",
-            Self::Probability { .. } => "interruption_probability",
-            Self::Penalty { .. } => "penalty",
-            Self::Requirement { .. } => "need_requirement",
-            Self::Gang { .. } => "gang_unsupported",
-            Self::Spread { .. } => "spread_unsupported",
+            Self::MachineState(_) => "machine_state",
+            Self::MachineHost(_) => "machine_host",
+            Self::MachineBinding(_) => "machine_binding",
+            Self::MachineField(_) => "machine_field",
+            Self::Quantity(_) => "quantity",
+            Self::Price(_) => "price",
+            Self::Probability(_) => "interruption_probability",
+            Self::Penalty(_) => "penalty",
+            Self::Requirement(_) => "need_requirement",
+            Self::Gang(_) => "gang_unsupported",
+            Self::Spread(_) => "spread_unsupported",
             Self::NeedEmpty => "need_empty",
             Self::DemandTooLong { .. } => "demand_too_long",
-            Self::InvalidInput { .. } => "invalid_input",
-            Self::MachineHeld { .. } => "machine_held",
-            Self::MachineNotHeld { .. } => "machine_not_held",
+            Self::InvalidInput(_) => "invalid_input",
+            Self::MachineHeld(_) => "machine_held",
+            Self::MachineNotHeld(_) => "machine_not_held",
             Self::MachineBusy { .. } => "machine_busy",
-            Self::NotDisputed { .. } => "not_disputed",
+            Self::NotDisputed(_) => "not_disputed",
         }
     }
 }
@@ -166,24 +121,24 @@ mod tests {
         let what = text;
         vec![
             (Refusal::Name { what: "shard", text: text() }, "fleet_name"),
-            (Refusal::MachineState { text: text() }, "machine_state"),
-            (Refusal::MachineHost { text: text() }, "machine_host"),
-            (Refusal::MachineBinding { text: text() }, "machine_binding"),
-            (Refusal::MachineField { what: "zone" }, "machine_field"),
-            (Refusal::Quantity { text: text() }, "quantity"),
-            (Refusal::Price { text: text() }, "price"),
-            (Refusal::Probability { text: text() }, "interruption_probability"),
-            (Refusal::Penalty { text: text() }, "penalty"),
-            (Refusal::Requirement { text: text() }, "need_requirement"),
-            (Refusal::Gang { text: text() }, "gang_unsupported"),
-            (Refusal::Spread { text: text() }, "spread_unsupported"),
+            (Refusal::MachineState(text()), "machine_state"),
+            (Refusal::MachineHost(text()), "machine_host"),
+            (Refusal::MachineBinding(text()), "machine_binding"),
+            (Refusal::MachineField("zone"), "machine_field"),
+            (Refusal::Quantity(text()), "quantity"),
+            (Refusal::Price(text()), "price"),
+            (Refusal::Probability(text()), "interruption_probability"),
+            (Refusal::Penalty(text()), "penalty"),
+            (Refusal::Requirement(text()), "need_requirement"),
+            (Refusal::Gang(text()), "gang_unsupported"),
+            (Refusal::Spread(text()), "spread_unsupported"),
             (Refusal::NeedEmpty, "need_empty"),
             (Refusal::DemandTooLong { count: 2, max: 1 }, "demand_too_long"),
-            (Refusal::InvalidInput { what: "command" }, "invalid_input"),
-            (Refusal::MachineHeld { what: what() }, "machine_held"),
-            (Refusal::MachineNotHeld { what: what() }, "machine_not_held"),
+            (Refusal::InvalidInput("command"), "invalid_input"),
+            (Refusal::MachineHeld(what()), "machine_held"),
+            (Refusal::MachineNotHeld(what()), "machine_not_held"),
             (Refusal::MachineBusy { what: what(), phase: "Idle".to_owned() }, "machine_busy"),
-            (Refusal::NotDisputed { what: what() }, "not_disputed"),
+            (Refusal::NotDisputed(what()), "not_disputed"),
         ]
     }
 

@@ -156,25 +156,19 @@ impl FromStr for Nonce {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadPublicKey {
     /// Not 32 bytes in base64.
-    #[error("public key \"{text}\" is not 32 bytes in base64")]
-    Encoding {
-        /// The offending text, shortened.
-        text: String,
-    },
+    #[error("public key \"{0}\" is not 32 bytes in base64")]
+    Encoding(String),
     /// All bytes are zero.
-    #[error("public key \"{text}\" is zero")]
-    Zero {
-        /// The offending text, shortened.
-        text: String,
-    },
+    #[error("public key \"{0}\" is zero")]
+    Zero(String),
 }
 
 impl BadPublicKey {
     /// The code of the refusal.
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::Encoding { .. } => "public_key_encoding",
-            Self::Zero { .. } => "public_key_zero",
+            Self::Encoding(_) => "public_key_encoding",
+            Self::Zero(_) => "public_key_zero",
         }
     }
 }
@@ -200,11 +194,11 @@ impl FromStr for PublicKey {
     type Err = BadPublicKey;
 
     fn from_str(text: &str) -> Result<Self, BadPublicKey> {
-        let bad = || BadPublicKey::Encoding { text: shortened(text) };
+        let bad = || BadPublicKey::Encoding(shortened(text));
         let bytes = STANDARD.decode(text).map_err(|_| bad())?;
         let bytes: [u8; 32] = bytes.try_into().map_err(|_| bad())?;
         if bytes == [0; 32] {
-            return Err(BadPublicKey::Zero { text: shortened(text) });
+            return Err(BadPublicKey::Zero(shortened(text)));
         }
         Ok(Self(bytes))
     }

@@ -27,25 +27,19 @@ pub struct Key(String);
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
     /// The text is no key.
-    #[error("idempotency key \"{text}\" is not 1 to {LENGTH_MAX} visible ASCII characters")]
-    Invalid {
-        /// The offending text, shortened.
-        text: String,
-    },
+    #[error("idempotency key \"{0}\" is not 1 to {LENGTH_MAX} visible ASCII characters")]
+    Invalid(String),
     /// It was used before, for something else.
-    #[error("idempotency key \"{key}\" was used for another request")]
-    Reused {
-        /// The key.
-        key: String,
-    },
+    #[error("idempotency key \"{0}\" was used for another request")]
+    Reused(String),
 }
 
 impl Refusal {
     /// The code of the refusal.
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::Invalid { .. } => "idempotency_key_invalid",
-            Self::Reused { .. } => "idempotency_key_reused",
+            Self::Invalid(_) => "idempotency_key_invalid",
+            Self::Reused(_) => "idempotency_key_reused",
         }
     }
 }
@@ -56,7 +50,7 @@ impl FromStr for Key {
     fn from_str(text: &str) -> Result<Self, Refusal> {
         let visible = text.bytes().all(|byte| byte.is_ascii_graphic());
         if !(1..=LENGTH_MAX).contains(&text.len()) || !visible {
-            return Err(Refusal::Invalid { text: shortened(text) });
+            return Err(Refusal::Invalid(shortened(text)));
         }
         Ok(Self(text.to_owned()))
     }
@@ -121,7 +115,7 @@ pub fn judge(
 ) -> Result<Verdict, Refusal> {
     match used {
         Some(used) if now < used.expires_at && used.digest != digest => {
-            Err(Refusal::Reused { key: key.to_string() })
+            Err(Refusal::Reused(key.to_string()))
         }
         Some(used) if now < used.expires_at => Ok(Verdict::Replay(used.answer.clone())),
         Some(_) | None => Ok(Verdict::Fresh),
@@ -142,7 +136,7 @@ mod tests {
         }
         for text in ["", "a b", "é", "a\n", &"k".repeat(256)] {
             let refusal = text.parse::<Key>().unwrap_err();
-            assert_eq!(refusal, Refusal::Invalid { text: shortened(text) });
+            assert_eq!(refusal, Refusal::Invalid(shortened(text)));
             assert_eq!(refusal.code(), "idempotency_key_invalid");
         }
     }

@@ -24,28 +24,20 @@ pub struct KvCoordinates {
 pub enum BadCoordinates {
     /// The mount is not one.
     #[error(
-        "mount \"{text}\" is not a path (segments of letters, digits, '.', '_', '-'; at most 512)"
+        "mount \"{0}\" is not a path (segments of letters, digits, '.', '_', '-'; at most 512)"
     )]
-    Mount {
-        /// The offending mount, shortened.
-        text: String,
-    },
+    Mount(String),
     /// The path is not one.
-    #[error(
-        "path \"{text}\" is not a path (segments of letters, digits, '.', '_', '-'; at most 512)"
-    )]
-    Path {
-        /// The offending path, shortened.
-        text: String,
-    },
+    #[error("path \"{0}\" is not a path (segments of letters, digits, '.', '_', '-'; at most 512)")]
+    Path(String),
 }
 
 impl BadCoordinates {
     /// The code of the refusal.
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::Mount { .. } => "kv_mount",
-            Self::Path { .. } => "kv_path",
+            Self::Mount(_) => "kv_mount",
+            Self::Path(_) => "kv_path",
         }
     }
 }
@@ -60,10 +52,10 @@ impl KvCoordinates {
     /// Coordinates from a mount and a path below it.
     pub fn new(mount: &str, path: &str) -> Result<Self, BadCoordinates> {
         if !is_path(mount) {
-            return Err(BadCoordinates::Mount { text: shortened(mount) });
+            return Err(BadCoordinates::Mount(shortened(mount)));
         }
         if !is_path(path) {
-            return Err(BadCoordinates::Path { text: shortened(path) });
+            return Err(BadCoordinates::Path(shortened(path)));
         }
         Ok(Self { mount: mount.to_owned(), path: path.to_owned() })
     }
@@ -107,10 +99,10 @@ mod tests {
     fn only_plain_paths_are_coordinates() {
         for text in ["", "/", "/a", "a/", "a//b", "..", "a/../b", ".", "a b", "é", "a\n"] {
             let mount = KvCoordinates::new(text, "ok").unwrap_err();
-            assert_eq!(mount, BadCoordinates::Mount { text: shortened(text) });
+            assert_eq!(mount, BadCoordinates::Mount(shortened(text)));
             assert_eq!(mount.code(), "kv_mount");
             let path = KvCoordinates::new("ok", text).unwrap_err();
-            assert_eq!(path, BadCoordinates::Path { text: shortened(text) });
+            assert_eq!(path, BadCoordinates::Path(shortened(text)));
             assert_eq!(path.code(), "kv_path");
         }
         let longest = "p".repeat(LENGTH_MAX);

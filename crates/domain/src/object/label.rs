@@ -21,32 +21,23 @@ pub type Labels = BTreeMap<LabelKey, LabelValue>;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadLabel {
     /// The part before the slash is no DNS subdomain.
-    #[error("the prefix of label key \"{text}\" is not a DNS subdomain")]
-    KeyPrefix {
-        /// The offending key, shortened.
-        text: String,
-    },
+    #[error("the prefix of label key \"{0}\" is not a DNS subdomain")]
+    KeyPrefix(String),
     /// The name is empty, too long, or holds a character it may not hold.
-    #[error("the name of label key \"{text}\" is not 1 to 63 letters, digits, '-', '_' or '.'")]
-    KeyName {
-        /// The offending key, shortened.
-        text: String,
-    },
+    #[error("the name of label key \"{0}\" is not 1 to 63 letters, digits, '-', '_' or '.'")]
+    KeyName(String),
     /// The value is too long or holds a character it may not hold.
-    #[error("label value \"{text}\" is not at most 63 letters, digits, '-', '_' or '.'")]
-    Value {
-        /// The offending value, shortened.
-        text: String,
-    },
+    #[error("label value \"{0}\" is not at most 63 letters, digits, '-', '_' or '.'")]
+    Value(String),
 }
 
 impl BadLabel {
     /// The code of the refusal.
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::KeyPrefix { .. } => "label_key_prefix",
-            Self::KeyName { .. } => "label_key_name",
-            Self::Value { .. } => "label_value",
+            Self::KeyPrefix(_) => "label_key_prefix",
+            Self::KeyName(_) => "label_key_name",
+            Self::Value(_) => "label_value",
         }
     }
 }
@@ -67,13 +58,13 @@ impl FromStr for LabelKey {
     fn from_str(text: &str) -> Result<Self, BadLabel> {
         let name = match text.split_once('/') {
             Some((prefix, _)) if !is_dns_subdomain(prefix) => {
-                return Err(BadLabel::KeyPrefix { text: shortened(text) });
+                return Err(BadLabel::KeyPrefix(shortened(text)));
             }
             Some((_, name)) => name,
             None => text,
         };
         if !is_label_name(name) {
-            return Err(BadLabel::KeyName { text: shortened(text) });
+            return Err(BadLabel::KeyName(shortened(text)));
         }
         Ok(Self(text.to_owned()))
     }
@@ -84,7 +75,7 @@ impl FromStr for LabelValue {
 
     fn from_str(text: &str) -> Result<Self, BadLabel> {
         if !text.is_empty() && !is_label_name(text) {
-            return Err(BadLabel::Value { text: shortened(text) });
+            return Err(BadLabel::Value(shortened(text)));
         }
         Ok(Self(text.to_owned()))
     }
@@ -141,14 +132,14 @@ mod tests {
     fn a_key_refusal_says_which_part_is_wrong() {
         for text in ["", "-a", "a-", "a b", "usher.dev/", "usher.dev/a/b", &"n".repeat(64), "é"] {
             let refusal = text.parse::<LabelKey>().unwrap_err();
-            assert_eq!(refusal, BadLabel::KeyName { text: shortened(text) }, "{text}");
+            assert_eq!(refusal, BadLabel::KeyName(shortened(text)), "{text}");
             assert_eq!(refusal.code(), "label_key_name");
         }
         let long_prefix = format!("{}/a", vec!["b".repeat(50); 5].join("."));
         assert_eq!(long_prefix.len(), 254 + 2);
         for text in ["/a", "Usher.dev/a", "usher..dev/a", "u_s/a", &long_prefix] {
             let refusal = text.parse::<LabelKey>().unwrap_err();
-            assert_eq!(refusal, BadLabel::KeyPrefix { text: shortened(text) }, "{text}");
+            assert_eq!(refusal, BadLabel::KeyPrefix(shortened(text)), "{text}");
             assert_eq!(refusal.code(), "label_key_prefix");
         }
     }
@@ -161,7 +152,7 @@ mod tests {
         }
         for text in [" ", "a b", "a/b", ".a", "a.", &"v".repeat(64)] {
             let refusal = text.parse::<LabelValue>().unwrap_err();
-            assert_eq!(refusal, BadLabel::Value { text: shortened(text) }, "{text}");
+            assert_eq!(refusal, BadLabel::Value(shortened(text)), "{text}");
             assert_eq!(refusal.code(), "label_value");
         }
     }

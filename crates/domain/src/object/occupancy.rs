@@ -15,25 +15,19 @@ pub struct Occupancy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Occupied {
     /// Records exist here.
-    #[error("{count} resources still exist here")]
-    Rows {
-        /// How many.
-        count: u64,
-    },
+    #[error("{0} resources still exist here")]
+    Rows(u64),
     /// Only tombstones do.
-    #[error("{count} tombstones still exist here")]
-    Tombstones {
-        /// How many.
-        count: u64,
-    },
+    #[error("{0} tombstones still exist here")]
+    Tombstones(u64),
 }
 
 impl Occupied {
     /// The code of the refusal.
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::Rows { .. } => "resources_live",
-            Self::Tombstones { .. } => "tombstones_live",
+            Self::Rows(_) => "resources_live",
+            Self::Tombstones(_) => "tombstones_live",
         }
     }
 }
@@ -42,10 +36,10 @@ impl Occupancy {
     /// Agrees to a termination only when no record exists here.
     pub const fn vacate(self) -> Result<(), Occupied> {
         if self.rows > 0 {
-            return Err(Occupied::Rows { count: self.rows });
+            return Err(Occupied::Rows(self.rows));
         }
         if self.tombstones > 0 {
-            return Err(Occupied::Tombstones { count: self.tombstones });
+            return Err(Occupied::Tombstones(self.tombstones));
         }
         Ok(())
     }
@@ -60,11 +54,11 @@ mod tests {
     fn one_row_or_one_tombstone_is_enough_to_stay() {
         assert_eq!(Occupancy::default().vacate(), Ok(()));
         let rows = Occupancy { rows: 1, tombstones: 1 }.vacate().unwrap_err();
-        assert_eq!(rows, Occupied::Rows { count: 1 });
+        assert_eq!(rows, Occupied::Rows(1));
         assert_eq!(rows.code(), "resources_live");
         assert_eq!(rows.to_string(), "1 resources still exist here");
         let tombstones = Occupancy { rows: 0, tombstones: 1 }.vacate().unwrap_err();
-        assert_eq!(tombstones, Occupied::Tombstones { count: 1 });
+        assert_eq!(tombstones, Occupied::Tombstones(1));
         assert_eq!(tombstones.code(), "tombstones_live");
     }
 }

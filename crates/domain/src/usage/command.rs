@@ -40,10 +40,10 @@ pub fn record(usage: &Usage, attempt: &Attempt) -> Usage {
 pub fn withdraw(usages: &[Usage], uid: &Uid, now: Timestamp) -> Result<Vec<Usage>, Refusal> {
     let known: Vec<&Attempt> = usages.iter().filter_map(|it| it.attempt(uid)).collect();
     if known.iter().any(|it| it.progress == Progress::Begun) {
-        return Err(Refusal::ReplayBegun { uid: shortened(&uid.0) });
+        return Err(Refusal::ReplayBegun(shortened(&uid.0)));
     }
     let Some(wanted) = known.iter().find(|it| it.progress == Progress::Recorded) else {
-        return Err(Refusal::AttemptNotFound { uid: shortened(&uid.0) });
+        return Err(Refusal::AttemptNotFound(shortened(&uid.0)));
     };
     let withdrawn = Attempt { progress: Progress::Withdrawn { at: now }, ..(*wanted).clone() };
     let concerned =
@@ -112,14 +112,14 @@ mod tests {
     #[test]
     fn what_is_unknown_or_has_begun_is_not_withdrawn() {
         let uid = Uid::new("a");
-        let unknown = Refusal::AttemptNotFound { uid: "a".to_owned() };
+        let unknown = Refusal::AttemptNotFound("a".to_owned());
         assert_eq!(withdraw(&[usage(|_| {})], &uid, NOW), Err(unknown.clone()));
         let with =
             |progress| usage(|it| it.status.attempts = vec![Attempt { progress, ..attempt("a") }]);
         let withdrawn = with(Progress::Withdrawn { at: NOW });
         assert_eq!(withdraw(&[withdrawn], &uid, NOW), Err(unknown));
         let all = [with(Progress::Recorded), with(Progress::Begun)];
-        let refusal = Refusal::ReplayBegun { uid: "a".to_owned() };
+        let refusal = Refusal::ReplayBegun("a".to_owned());
         assert_eq!(withdraw(&all, &uid, NOW), Err(refusal));
     }
 }

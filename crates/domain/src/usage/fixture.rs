@@ -81,10 +81,10 @@ pub(super) fn usage(bend: impl FnOnce(&mut Usage)) -> Usage {
     usage
 }
 
-pub(super) fn row(role: Role, name: &str, standing: NameState, uid: Option<&str>) -> Row {
+pub(super) fn row(role: Role, name: &str, state: NameState, uid: Option<&str>) -> Row {
     let evidence = Evidence::new("given", "given", START);
     let name = role.name(&key(name));
-    Row { name, plural: None, incarnation: 1, state: standing, uid: uid.map(Uid::new), evidence }
+    Row { name, plural: None, incarnation: 1, state, uid: uid.map(Uid::new), evidence }
 }
 
 /// The rows of that Usage: its mark and its user exist.

@@ -10,17 +10,11 @@ use crate::object::name::USAGE_API_VERSION;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
     /// The document is of another kind.
-    #[error("\"{what}\" is not a Usage or ClusterUsage of {USAGE_API_VERSION}")]
-    NotAUsage {
-        /// What it says it is, shortened.
-        what: String,
-    },
+    #[error("\"{0}\" is not a Usage or ClusterUsage of {USAGE_API_VERSION}")]
+    NotAUsage(String),
     /// A field is missing.
-    #[error("usage field \"{field}\" is missing")]
-    FieldMissing {
-        /// Its path.
-        field: &'static str,
-    },
+    #[error("usage field \"{0}\" is missing")]
+    FieldMissing(&'static str),
     /// A field has an invalid value.
     #[error("usage field \"{field}\" is \"{text}\" and not {}", accepted(field))]
     FieldInvalid {
@@ -38,144 +32,93 @@ pub enum Refusal {
         max: usize,
     },
     /// A reference has neither a name nor a selector, or both.
-    #[error("usage field \"{field}\" needs either resourceRef or resourceSelector")]
-    ReferenceAmbiguous {
-        /// Which reference.
-        field: &'static str,
-    },
+    #[error("usage field \"{0}\" needs either resourceRef or resourceSelector")]
+    ReferenceAmbiguous(&'static str),
     /// A selector would match every object of its kind.
-    #[error("the selector of usage field \"{field}\" is empty and would match every object")]
-    SelectorEmpty {
-        /// Which reference.
-        field: &'static str,
-    },
+    #[error("the selector of usage field \"{0}\" is empty and would match every object")]
+    SelectorEmpty(&'static str),
     /// Neither a user nor a reason is given.
     #[error("usage has neither \"spec.by\" nor \"spec.reason\"")]
     PurposeMissing,
     /// The kind is not served, so its scope is not known.
-    #[error("kind \"{kind}\" is not served by the API server")]
-    KindUnknown {
-        /// The kind, shortened.
-        kind: String,
-    },
+    #[error("kind \"{0}\" is not served by the API server")]
+    KindUnknown(String),
     /// Objects of this kind cannot be protected by admission, or not by a Usage.
-    #[error("kind \"{kind}\" is not supported in a usage")]
-    KindUnsupported {
-        /// The kind, shortened.
-        kind: String,
-    },
+    #[error("kind \"{0}\" is not supported in a usage")]
+    KindUnsupported(String),
     /// A namespaced Usage names a cluster-scoped kind.
-    #[error("kind \"{kind}\" is cluster-scoped: protect it with a ClusterUsage")]
-    ScopeUnsupported {
-        /// The kind, shortened.
-        kind: String,
-    },
+    #[error("kind \"{0}\" is cluster-scoped: protect it with a ClusterUsage")]
+    ScopeUnsupported(String),
     /// A ClusterUsage gives no namespace for a namespaced kind.
-    #[error("usage field \"{field}\" needs a namespace: its kind is namespaced")]
-    NamespaceMissing {
-        /// Which reference.
-        field: &'static str,
-    },
+    #[error("usage field \"{0}\" needs a namespace: its kind is namespaced")]
+    NamespaceMissing(&'static str),
     /// A cluster-scoped kind is given a namespace.
-    #[error("usage field \"{field}\" has a namespace: its kind is cluster-scoped")]
-    NamespaceSuperfluous {
-        /// Which reference.
-        field: &'static str,
-    },
+    #[error("usage field \"{0}\" has a namespace: its kind is cluster-scoped")]
+    NamespaceSuperfluous(&'static str),
     /// The user is in another namespace.
-    #[error("\"spec.by\" is in namespace \"{namespace}\" and not in the one of the usage")]
-    UserElsewhere {
-        /// Where.
-        namespace: String,
-    },
+    #[error("\"spec.by\" is in namespace \"{0}\" and not in the one of the usage")]
+    UserElsewhere(String),
     /// An object in another namespace would be protected for a reason alone.
-    #[error("protecting an object in namespace \"{namespace}\" needs \"spec.by\"")]
-    UserRequired {
-        /// Where.
-        namespace: String,
-    },
+    #[error("protecting an object in namespace \"{0}\" needs \"spec.by\"")]
+    UserRequired(String),
     /// The other namespace does not consent.
-    #[error("namespace \"{namespace}\" does not consent to usages from this namespace")]
-    ConsentMissing {
-        /// Where.
-        namespace: String,
-    },
+    #[error("namespace \"{0}\" does not consent to usages from this namespace")]
+    ConsentMissing(String),
     /// An object would use itself.
-    #[error("object \"{object}\" cannot use itself")]
-    UsesItself {
-        /// Which.
-        object: String,
-    },
+    #[error("object \"{0}\" cannot use itself")]
+    UsesItself(String),
     /// The Usage would close a cycle in which no object could ever be deleted.
-    #[error("usage would close the cycle {circle}")]
-    Circle {
-        /// The objects on it, in order.
-        circle: String,
-    },
+    #[error("usage would close the cycle {0}")]
+    Circle(String),
     /// The object is in use.
-    #[error("cannot delete \"{object}\": it is in use")]
-    InUse {
-        /// Which.
-        object: String,
-    },
+    #[error("cannot delete \"{0}\": it is in use")]
+    InUse(String),
     /// The namespace contains objects that are in use, or resources that are not torn down.
-    #[error("cannot delete namespace \"{namespace}\": objects in it are in use")]
-    NamespaceInUse {
-        /// Which.
-        namespace: String,
-    },
+    #[error("cannot delete namespace \"{0}\": objects in it are in use")]
+    NamespaceInUse(String),
     /// The mark would be removed from an object that is in use.
-    #[error("cannot remove the mark from \"{object}\": it is in use")]
-    MarkInUse {
-        /// Which.
-        object: String,
-    },
+    #[error("cannot remove the mark from \"{0}\": it is in use")]
+    MarkInUse(String),
     /// No such deletion is recorded.
-    #[error("recorded deletion of \"{uid}\" not found")]
-    AttemptNotFound {
-        /// The object, shortened.
-        uid: String,
-    },
+    #[error("recorded deletion of \"{0}\" not found")]
+    AttemptNotFound(String),
     /// The recorded deletion is being replayed.
-    #[error("cannot withdraw the deletion of \"{uid}\": its replay has begun")]
-    ReplayBegun {
-        /// The object, shortened.
-        uid: String,
-    },
+    #[error("cannot withdraw the deletion of \"{0}\": its replay has begun")]
+    ReplayBegun(String),
 }
 
 impl Refusal {
     /// The stable code on the wire and the name of the page that explains it.
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::NotAUsage { .. } => "usage_kind",
-            Self::FieldMissing { .. } => "usage_field_missing",
+            Self::NotAUsage(_) => "usage_kind",
+            Self::FieldMissing(_) => "usage_field_missing",
             Self::FieldInvalid { .. } => "usage_field_invalid",
             Self::TooMany { .. } => "usage_too_many",
-            Self::ReferenceAmbiguous { .. } => "usage_reference_ambiguous",
-            Self::SelectorEmpty { .. } => "usage_selector_empty",
+            Self::ReferenceAmbiguous(_) => "usage_reference_ambiguous",
+            Self::SelectorEmpty(_) => "usage_selector_empty",
             Self::PurposeMissing => "usage_purpose_missing",
-            Self::KindUnknown { .. } => "usage_kind_unknown",
-            Self::KindUnsupported { .. } => "usage_kind_unsupported",
-            Self::ScopeUnsupported { .. } => "usage_scope_unsupported",
-            Self::NamespaceMissing { .. } => "usage_namespace_missing",
-            Self::NamespaceSuperfluous { .. } => "usage_namespace_superfluous",
-            Self::UserElsewhere { .. } => "usage_user_elsewhere",
-            Self::UserRequired { .. } => "usage_user_required",
-            Self::ConsentMissing { .. } => "usage_consent_missing",
-            Self::UsesItself { .. } => "usage_uses_itself",
-            Self::Circle { .. } => "usage_circle",
-            Self::InUse { .. } => "in_use",
-            Self::NamespaceInUse { .. } => "namespace_in_use",
-            Self::MarkInUse { .. } => "mark_in_use",
-            Self::AttemptNotFound { .. } => "attempt_not_found",
-            Self::ReplayBegun { .. } => "replay_begun",
+            Self::KindUnknown(_) => "usage_kind_unknown",
+            Self::KindUnsupported(_) => "usage_kind_unsupported",
+            Self::ScopeUnsupported(_) => "usage_scope_unsupported",
+            Self::NamespaceMissing(_) => "usage_namespace_missing",
+            Self::NamespaceSuperfluous(_) => "usage_namespace_superfluous",
+            Self::UserElsewhere(_) => "usage_user_elsewhere",
+            Self::UserRequired(_) => "usage_user_required",
+            Self::ConsentMissing(_) => "usage_consent_missing",
+            Self::UsesItself(_) => "usage_uses_itself",
+            Self::Circle(_) => "usage_circle",
+            Self::InUse(_) => "in_use",
+            Self::NamespaceInUse(_) => "namespace_in_use",
+            Self::MarkInUse(_) => "mark_in_use",
+            Self::AttemptNotFound(_) => "attempt_not_found",
+            Self::ReplayBegun(_) => "replay_begun",
         }
     }
 
     /// The object is in use.
     pub(super) fn in_use(object: &ObjectKey) -> Self {
-        Self::InUse { object: object.to_string() }
+        Self::InUse(object.to_string())
     }
 }
 
@@ -211,12 +154,12 @@ mod tests {
         let field = "spec.of";
         vec![
             (
-                Refusal::NotAUsage { what: x() },
+                Refusal::NotAUsage(x()),
                 "usage_kind",
                 "\"x\" is not a Usage or ClusterUsage of protection.usher.dev/v1alpha1",
             ),
             (
-                Refusal::FieldMissing { field },
+                Refusal::FieldMissing(field),
                 "usage_field_missing",
                 "usage field \"spec.of\" is missing",
             ),
@@ -231,12 +174,12 @@ mod tests {
                 "usage field \"spec.of\" has more than 3 entries",
             ),
             (
-                Refusal::ReferenceAmbiguous { field },
+                Refusal::ReferenceAmbiguous(field),
                 "usage_reference_ambiguous",
                 "usage field \"spec.of\" needs either resourceRef or resourceSelector",
             ),
             (
-                Refusal::SelectorEmpty { field },
+                Refusal::SelectorEmpty(field),
                 "usage_selector_empty",
                 "the selector of usage field \"spec.of\" is empty and would match every object",
             ),
@@ -246,17 +189,17 @@ mod tests {
                 "usage has neither \"spec.by\" nor \"spec.reason\"",
             ),
             (
-                Refusal::KindUnknown { kind: x() },
+                Refusal::KindUnknown(x()),
                 "usage_kind_unknown",
                 "kind \"x\" is not served by the API server",
             ),
             (
-                Refusal::KindUnsupported { kind: x() },
+                Refusal::KindUnsupported(x()),
                 "usage_kind_unsupported",
                 "kind \"x\" is not supported in a usage",
             ),
             (
-                Refusal::ScopeUnsupported { kind: x() },
+                Refusal::ScopeUnsupported(x()),
                 "usage_scope_unsupported",
                 "kind \"x\" is cluster-scoped: protect it with a ClusterUsage",
             ),
@@ -268,54 +211,50 @@ mod tests {
         let field = "spec.of";
         vec![
             (
-                Refusal::NamespaceMissing { field },
+                Refusal::NamespaceMissing(field),
                 "usage_namespace_missing",
                 "usage field \"spec.of\" needs a namespace: its kind is namespaced",
             ),
             (
-                Refusal::NamespaceSuperfluous { field },
+                Refusal::NamespaceSuperfluous(field),
                 "usage_namespace_superfluous",
                 "usage field \"spec.of\" has a namespace: its kind is cluster-scoped",
             ),
             (
-                Refusal::UserElsewhere { namespace: x() },
+                Refusal::UserElsewhere(x()),
                 "usage_user_elsewhere",
                 "\"spec.by\" is in namespace \"x\" and not in the one of the usage",
             ),
             (
-                Refusal::UserRequired { namespace: x() },
+                Refusal::UserRequired(x()),
                 "usage_user_required",
                 "protecting an object in namespace \"x\" needs \"spec.by\"",
             ),
             (
-                Refusal::ConsentMissing { namespace: x() },
+                Refusal::ConsentMissing(x()),
                 "usage_consent_missing",
                 "namespace \"x\" does not consent to usages from this namespace",
             ),
+            (Refusal::UsesItself(x()), "usage_uses_itself", "object \"x\" cannot use itself"),
+            (Refusal::Circle(x()), "usage_circle", "usage would close the cycle x"),
+            (Refusal::InUse(x()), "in_use", "cannot delete \"x\": it is in use"),
             (
-                Refusal::UsesItself { object: x() },
-                "usage_uses_itself",
-                "object \"x\" cannot use itself",
-            ),
-            (Refusal::Circle { circle: x() }, "usage_circle", "usage would close the cycle x"),
-            (Refusal::InUse { object: x() }, "in_use", "cannot delete \"x\": it is in use"),
-            (
-                Refusal::NamespaceInUse { namespace: x() },
+                Refusal::NamespaceInUse(x()),
                 "namespace_in_use",
                 "cannot delete namespace \"x\": objects in it are in use",
             ),
             (
-                Refusal::MarkInUse { object: x() },
+                Refusal::MarkInUse(x()),
                 "mark_in_use",
                 "cannot remove the mark from \"x\": it is in use",
             ),
             (
-                Refusal::AttemptNotFound { uid: x() },
+                Refusal::AttemptNotFound(x()),
                 "attempt_not_found",
                 "recorded deletion of \"x\" not found",
             ),
             (
-                Refusal::ReplayBegun { uid: x() },
+                Refusal::ReplayBegun(x()),
                 "replay_begun",
                 "cannot withdraw the deletion of \"x\": its replay has begun",
             ),

@@ -71,7 +71,7 @@ pub fn resolve(usage: &Usage, spec: &Spec, candidates: Candidates<'_>) -> Result
     };
     let itself = by.iter().flat_map(|it| &it.found).find(|it| of.found.contains(it));
     match itself {
-        Some(object) => Err(Refusal::UsesItself { object: object.to_string() }),
+        Some(object) => Err(Refusal::UsesItself(object.to_string())),
         None => Ok(Meant { of, by }),
     }
 }
@@ -291,7 +291,7 @@ mod tests {
         });
         let spec = usage.spec.clone().unwrap();
         let refusal = resolve(&usage, &spec, Candidates { of: &[], by: &[] }).unwrap_err();
-        assert_eq!(refusal, Refusal::UsesItself { object: key("db").to_string() });
+        assert_eq!(refusal, Refusal::UsesItself(key("db").to_string()));
     }
 
     proptest! {

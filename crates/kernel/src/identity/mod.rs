@@ -315,9 +315,8 @@ impl NameLedger {
         let given_up = self.rows.iter().filter(|row| row.state == NameState::Abandoned);
         given_up
             .map(|row| {
-                let standing =
-                    if row.uid.is_some() { NameState::Seen } else { NameState::Intended };
-                row.turned(standing, Evidence::new(by, why, at))
+                let state = if row.uid.is_some() { NameState::Seen } else { NameState::Intended };
+                row.turned(state, Evidence::new(by, why, at))
             })
             .collect()
     }

@@ -196,30 +196,6 @@ impl Probe {
         self.client.drain(request).await.map(Response::into_inner)
     }
 
-    pub(super) async fn delete_as(
-        &mut self,
-        id: &str,
-        token: Token,
-    ) -> Result<TransitionAck, Status> {
-        let request = DeleteRequest {
-            machine_id: id.to_owned(),
-            shard_id: token.shard,
-            shard_epoch: token.epoch,
-            sequence_number: token.sequence,
-        };
-        self.client.delete(request).await.map(Response::into_inner)
-    }
-
-    async fn salvage_as(&mut self, id: &str, token: Token) -> Result<TransitionAck, Status> {
-        let request = SalvageRequest {
-            machine_id: id.to_owned(),
-            shard_id: token.shard,
-            shard_epoch: token.epoch,
-            sequence_number: token.sequence,
-        };
-        self.salvager.salvage(request).await.map(Response::into_inner)
-    }
-
     pub(super) async fn create(&mut self, id: &str) -> Result<TransitionAck, Status> {
         let token = self.token();
         self.create_as(id, token).await
@@ -242,7 +218,7 @@ impl Probe {
 
     pub(super) async fn delete(&mut self, id: &str) -> Result<TransitionAck, Status> {
         let token = self.token();
-        self.delete_as(id, token).await
+        self.call(Kind::Delete, id, token).await
     }
 
     /// Calls a verb; Configure binds to cluster `c`.
@@ -252,13 +228,23 @@ impl Probe {
         id: &str,
         token: Token,
     ) -> Result<TransitionAck, Status> {
-        match kind {
-            Kind::Create => self.create_as(id, token).await,
-            Kind::Configure => self.configure_as(id, ("c", Metadata::new()), token).await,
-            Kind::Drain => self.drain_as(id, 0, token).await,
-            Kind::Delete => self.delete_as(id, token).await,
-            Kind::Salvage => self.salvage_as(id, token).await,
-        }
+        let machine_id = id.to_owned();
+        let Token { shard: shard_id, epoch: shard_epoch, sequence: sequence_number } =
+            token.clone();
+        let answer = match kind {
+            Kind::Create => return self.create_as(id, token).await,
+            Kind::Configure => return self.configure_as(id, ("c", Metadata::new()), token).await,
+            Kind::Drain => return self.drain_as(id, 0, token).await,
+            Kind::Delete => {
+                let request = DeleteRequest { machine_id, shard_id, shard_epoch, sequence_number };
+                self.client.delete(request).await
+            }
+            Kind::Salvage => {
+                let request = SalvageRequest { machine_id, shard_id, shard_epoch, sequence_number };
+                self.salvager.salvage(request).await
+            }
+        };
+        answer.map(Response::into_inner)
     }
 
     /// An unused slot.

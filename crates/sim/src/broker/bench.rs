@@ -1,7 +1,6 @@
 //! How fast the rules and whole runs are, on this machine.
 
-use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use usher_domain::blueprint::MeshRole;
 use usher_domain::broker::facts::{
@@ -12,19 +11,18 @@ use usher_domain::broker::phase::Phase;
 use usher_domain::broker::reconcile::rules;
 use usher_kernel::Visibility;
 
-use crate::bench::{header, line};
+use crate::bench::{CELLS, header, line, repeated};
 use crate::broker::state::State;
 use crate::coverage::Coverage;
 use crate::rng::Rng;
 use crate::scenario::run_seed;
 
-const CELLS: u64 = 20_000_000;
 const SEEDS: u64 = 3_000;
 
 /// Measures and prints a table.
 pub fn table() -> String {
     let mut text = header();
-    line(&mut text, "verdicts (rules)", CELLS, verdicts());
+    line(&mut text, "verdicts (rules)", CELLS, repeated(CELLS, cell, |it| rules(it.0, it.1)));
     let began = Instant::now();
     let mut coverage = Coverage::default();
     for seed in 0..SEEDS {
@@ -36,38 +34,24 @@ pub fn table() -> String {
     text
 }
 
-fn verdicts() -> Duration {
-    let mut rng = Rng::new(1);
-    let cells: Vec<(RowFacts, Facts)> = (0..4_096).map(|_| cell(&mut rng)).collect();
-    let began = Instant::now();
-    for (row, seen) in cells.iter().cycle().take(usize::try_from(CELLS).unwrap_or(0)) {
-        black_box(rules(*black_box(row), *black_box(seen)));
-    }
-    began.elapsed()
-}
-
 fn cell(rng: &mut Rng) -> (RowFacts, Facts) {
     let row = RowFacts {
-        phase: pick(rng, Phase::ALL),
-        intent: pick(rng, Intent::ALL),
-        generation_state: pick(rng, GenerationState::ALL),
-        role: pick(rng, &MeshRole::ALL),
-        finalization: pick(rng, Finalization::ALL),
+        phase: rng.pick(Phase::ALL),
+        intent: rng.pick(Intent::ALL),
+        generation_state: rng.pick(GenerationState::ALL),
+        role: rng.pick(&MeshRole::ALL),
+        finalization: rng.pick(Finalization::ALL),
     };
     let seen = Facts {
-        visibility: pick(rng, Visibility::ALL),
-        gate: pick(rng, Gate::ALL),
-        anchor: pick(rng, Anchor::ALL),
-        token: pick(rng, Token::ALL),
-        config: pick(rng, Config::ALL),
-        xr: pick(rng, Xr::ALL),
-        composed: pick(rng, Composed::ALL),
-        node: pick(rng, Node::ALL),
-        protection: pick(rng, Protection::ALL),
+        visibility: rng.pick(Visibility::ALL),
+        gate: rng.pick(Gate::ALL),
+        anchor: rng.pick(Anchor::ALL),
+        token: rng.pick(Token::ALL),
+        config: rng.pick(Config::ALL),
+        xr: rng.pick(Xr::ALL),
+        composed: rng.pick(Composed::ALL),
+        node: rng.pick(Node::ALL),
+        protection: rng.pick(Protection::ALL),
     };
     (row, seen)
-}
-
-fn pick<T: Copy>(rng: &mut Rng, all: &[T]) -> T {
-    all[usize::try_from(rng.below(all.len() as u64)).unwrap_or(0)]
 }

@@ -16,7 +16,6 @@ use usher_domain::object::authority::Authority;
 use usher_kernel::{Answer, Decision, Generation, NameState, Record, Timestamp, Visibility};
 
 use crate::broker::outside::Kind;
-use crate::sim_world::QueueBend;
 use crate::words::words;
 
 words! {
@@ -102,19 +101,6 @@ words! {
 }
 
 impl Breakage {
-    /// Around the queue.
-    pub fn bend_queue(self) -> Option<QueueBend> {
-        if self == Self::DoubleLease {
-            Some(QueueBend::DoubleLease)
-        } else if self == Self::LoseWakeUp {
-            Some(QueueBend::LoseWakeUp)
-        } else if self == Self::SkipVersion {
-            Some(QueueBend::CommitOvertaken)
-        } else {
-            None
-        }
-    }
-
     /// Around the World: bends what was brought back, before it is judged.
     pub fn bend_snapshot(self, snapshot: &mut Snapshot) {
         if self == Self::ErrorIsAbsent {
@@ -155,8 +141,8 @@ impl Breakage {
     pub fn bend_seen(self, record: &Record<Resource>, seen: &mut Observed) {
         let facts = &mut seen.facts;
         let leaving = record.state.is_tearing_down();
-        let stands = matches!(facts.xr, Xr::Converging | Xr::Ready | Xr::Drifted | Xr::Failed);
-        if self == Self::SwapTeardown && leaving && stands {
+        let exists = matches!(facts.xr, Xr::Converging | Xr::Ready | Xr::Drifted | Xr::Failed);
+        if self == Self::SwapTeardown && leaving && exists {
             facts.node = Node::None;
         }
         if self == Self::TrustForeground && leaving && facts.xr == Xr::Absent {
@@ -172,7 +158,7 @@ impl Breakage {
         if self == Self::KeepAnchor && leaving {
             facts.anchor = Anchor::Absent;
         }
-        if self == Self::SkipEnrolling && facts.node == Node::None && !leaving && stands {
+        if self == Self::SkipEnrolling && facts.node == Node::None && !leaving && exists {
             facts.node = Node::Live;
         }
         if self == Self::NoToken && facts.token == Token::None {

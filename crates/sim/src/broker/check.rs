@@ -261,8 +261,8 @@ impl State {
             self.check_end(index);
         }
         let config = self.store.config.record.state.clone();
-        let stands = self.outside.objects.iter().any(|it| it.made_by == Some(Sender::Config));
-        if config.users == 0 && (stands || config.phase != provider_config::Phase::Gone) {
+        let exists = self.outside.objects.iter().any(|it| it.made_by == Some(Sender::Config));
+        if config.users == 0 && (exists || config.phase != provider_config::Phase::Gone) {
             let what = format!("the ProviderConfig has no users and is {}", config.phase);
             self.wrong(Checker::NoOrphans, what);
         }
@@ -329,21 +329,21 @@ impl State {
             return (phase != Phase::Deleted).then(|| format!("should be gone and is {phase}"));
         }
         let xr = self.outside.find(Kind::Xr, &state.pinned().xr_name);
-        let stands = xr.is_some_and(|it| {
+        let exists = xr.is_some_and(|it| {
             !it.leaving && it.owner.is_some_and(|uid| self.outside.by_uid(uid).is_some())
         });
         let generation = state.generation();
         match phase {
             Phase::Failed => None,
-            Phase::Ready if stands => None,
-            Phase::Enrolling if stands && !self.may_enrol(index, generation) => None,
+            Phase::Ready if exists => None,
+            Phase::Enrolling if exists && !self.may_enrol(index, generation) => None,
             Phase::Pending
             | Phase::Provisioning
             | Phase::Enrolling
             | Phase::Ready
             | Phase::Deregistering
             | Phase::Deprovisioning
-            | Phase::Deleted => Some(format!("is {phase}, its XR exists: {stands}")),
+            | Phase::Deleted => Some(format!("is {phase}, its XR exists: {exists}")),
         }
     }
 

@@ -70,19 +70,11 @@ impl BrokerStep<'_> {
         }
     }
 
-    fn breakage(&self) -> Option<Breakage> {
-        self.state.borrow().breakage
-    }
-
-    fn is_broken(&self, breakage: Breakage) -> bool {
-        self.breakage() == Some(breakage)
-    }
-
     fn observed(&self, record: &Record<Resource>) -> Observed {
         let mut state = self.state.borrow_mut();
         self.notes.observed_at.set(state.base.tick);
         self.notes.behind_guard.set(state.store.guard_tripped);
-        let breakage = state.breakage;
+        let breakage = state.base.breakage;
         let barrier = breakage != Some(Breakage::TrustLagging);
         let mut snapshot = state.snapshot(self.index(), record, barrier);
         if let Some(breakage) = breakage {
@@ -111,7 +103,7 @@ impl BrokerStep<'_> {
         let mut state = self.state.borrow_mut();
         let now = state.now();
         let before = state.store.resources[index].record.clone();
-        let breakage = state.breakage;
+        let breakage = state.base.breakage;
         let (next, event) = match breakage {
             Some(it) => (it.bend_next(&decision.next), it.bend_event(decision.event.clone())),
             None => (decision.next.clone(), decision.event.clone()),
@@ -142,8 +134,7 @@ impl BrokerStep<'_> {
     /// The lease that a commit keeps, or gives back if its step is finished by it.
     fn turn(&self, state: &mut State, finished: bool, wake: Wake) -> Turn {
         let mut claim = self.claim;
-        let bend = state.breakage.and_then(Breakage::bend_queue);
-        if bend == Some(QueueBend::LoseWakeUp)
+        if state.is_bent(QueueBend::LoseWakeUp)
             && let Some(entry) = state.store.entry(self.work_item)
         {
             claim.wake_seq = entry.wake_seq;
@@ -249,7 +240,7 @@ impl Ledger<Tombstone> for BrokerStep<'_> {
                 rows: &decision.rows,
                 event: None,
                 promised: None,
-                breakage: state.breakage,
+                breakage: state.base.breakage,
             };
             state.say(|_| format!("tombstone {}: {}", self.index(), decision.reason));
             let turn = self.turn(&mut state, decision.effect.is_none(), decision.wake);
@@ -284,7 +275,7 @@ impl Lifecycle for BentConfig<'_> {
             row.record.state.generation_state() == GenerationState::Live
                 && row.record.state.phase() != Phase::Deleted
         });
-        if referred && self.0.is_broken(Breakage::ConfigFirst) {
+        if referred && self.0.breakage() == Some(Breakage::ConfigFirst) {
             record.state.users = 0;
         }
         let Decision { mut next, rows, effect, event, wake, reason } =

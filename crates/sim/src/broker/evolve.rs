@@ -16,7 +16,7 @@ impl State {
         self.compose_children();
         self.compose_late();
         self.boot_agents();
-        self.enrol_agents(self.breakage);
+        self.enrol_agents(self.base.breakage);
         self.finish_drains();
         self.repeat_requests();
         self.outside.sweep(self.base.tick);

@@ -189,16 +189,16 @@ impl State {
 
     /// Everything in the world vanishes at once; the mass-deletion guard notices.
     fn vanish(&mut self) {
-        let standing = self.standing_xrs();
-        if standing.len() > 1 && self.injects(Fault::MassVanish, 12) {
-            for uid in standing {
+        let existing = self.existing_xrs();
+        if existing.len() > 1 && self.injects(Fault::MassVanish, 12) {
+            for uid in existing {
                 self.outside.mark(uid, self.base.tick, self.base.tick);
                 self.note_vanishing(uid);
             }
         }
     }
 
-    fn standing_xrs(&self) -> Vec<u64> {
+    fn existing_xrs(&self) -> Vec<u64> {
         let xrs = self.outside.objects.iter().filter(|it| it.kind == Kind::Xr);
         xrs.filter(|it| it.made_by.is_some() && !it.leaving).map(|it| it.uid).collect()
     }
@@ -206,13 +206,13 @@ impl State {
     /// Every read shows an empty world for a while, if that trips the mass-deletion guard: fewer
     /// disappearances than it counts are believed by design.
     fn hide(&mut self) {
-        let standing = self.standing_xrs();
-        let unasked = standing.iter().filter(|uid| self.is_unasked(**uid)).count();
+        let existing = self.existing_xrs();
+        let unasked = existing.iter().filter(|uid| self.is_unasked(**uid)).count();
         let quiet = self.base.tick >= self.outside.empty_until;
         if quiet && self.trips(unasked) && self.happens(Fault::EmptyReads, 25) {
             let until = self.base.tick + self.base.rng.between(10, 80);
             self.outside.empty_until = until;
-            for uid in standing {
+            for uid in existing {
                 self.note_vanishing(uid);
             }
             self.say(|_| format!("every read is empty until {until}"));

@@ -36,14 +36,12 @@ use crate::clock::{Tick, timestamp};
 use crate::contract::port::{No, Port, TestIds};
 use crate::driver_step::DriverStep;
 use crate::rng::Rng;
-use crate::sim_world::{EveryWorld, QueueBend, SimWorld};
+use crate::sim_world::{EveryWorld, SimWorld};
 
 /// Everything that changes.
 pub struct State {
     /// What every world has.
-    pub base: Base<Request>,
-    /// The rule that is broken on purpose.
-    pub breakage: Option<Breakage>,
+    pub base: Base<Self>,
     /// What people ask for.
     pub wishes: Vec<Wishes>,
     /// The cluster.
@@ -77,8 +75,7 @@ impl SimWorld for State {
         let mut rng = Rng::new(seed);
         let Plan { wishes, course } = Plan::draw(seed, &mut rng);
         Self {
-            base: Base::new(rng, course, listen),
-            breakage,
+            base: Base::new(rng, course, breakage, listen),
             wishes,
             outside: Outside::default(),
             store: empty_store(),
@@ -89,20 +86,12 @@ impl SimWorld for State {
         }
     }
 
-    fn base(&self) -> &Base<Request> {
+    fn base(&self) -> &Base<Self> {
         &self.base
     }
 
-    fn base_mut(&mut self) -> &mut Base<Request> {
+    fn base_mut(&mut self) -> &mut Base<Self> {
         &mut self.base
-    }
-
-    fn breakage(&self) -> Option<Breakage> {
-        self.breakage
-    }
-
-    fn bends_queue(breakage: Breakage) -> Option<QueueBend> {
-        breakage.bend_queue()
     }
 
     fn items(&self) -> Vec<Item> {

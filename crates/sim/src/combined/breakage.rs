@@ -27,64 +27,37 @@ words! {
     }
 }
 
+/// The rule that each world breaks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Broken {
+    /// In the broker's world.
+    pub broker: Option<broker::breakage::Breakage>,
+    /// In the Usages' world.
+    pub usage: Option<usage::breakage::Breakage>,
+    /// In the world of direct resources.
+    pub direct: Option<direct::breakage::Breakage>,
+    /// In the fleet's world.
+    pub fleet: Option<fleet::breakage::Breakage>,
+}
+
 impl Breakage {
-    /// What it breaks in the broker's world.
-    pub fn of_broker(self) -> Option<broker::breakage::Breakage> {
+    /// What it breaks in each world; nothing, if it breaks what joins them.
+    pub fn in_worlds(self) -> Broken {
+        use direct::breakage::Breakage as Direct;
+        use {broker::breakage::Breakage as Broker, fleet::breakage::Breakage as Fleet};
+        let none = Broken::default();
         match self {
-            Self::TrustForeground => Some(broker::breakage::Breakage::TrustForeground),
-            Self::SwapTeardown => Some(broker::breakage::Breakage::SwapTeardown),
-            Self::BypassAdmission
-            | Self::DropFinalizers
-            | Self::KeepMachine
-            | Self::LeavingIsGone
-            | Self::ReleaseOnError
-            | Self::ReleaseBeforeVerify
-            | Self::ClearOnTransitional => None,
-        }
-    }
-
-    /// What it breaks in the Usages' world.
-    pub fn of_usage(self) -> Option<usage::breakage::Breakage> {
-        match self {
-            Self::LeavingIsGone => Some(usage::breakage::Breakage::LeavingIsGone),
-            Self::BypassAdmission
-            | Self::DropFinalizers
-            | Self::KeepMachine
-            | Self::TrustForeground
-            | Self::SwapTeardown
-            | Self::ReleaseOnError
-            | Self::ReleaseBeforeVerify
-            | Self::ClearOnTransitional => None,
-        }
-    }
-
-    /// What it breaks in the world of direct resources.
-    pub fn of_direct(self) -> Option<direct::breakage::Breakage> {
-        match self {
-            Self::ReleaseOnError => Some(direct::breakage::Breakage::ErrorIsAbsent),
-            Self::ReleaseBeforeVerify => Some(direct::breakage::Breakage::ReleaseBeforeVerify),
-            Self::BypassAdmission
-            | Self::DropFinalizers
-            | Self::KeepMachine
-            | Self::TrustForeground
-            | Self::SwapTeardown
-            | Self::LeavingIsGone
-            | Self::ClearOnTransitional => None,
-        }
-    }
-
-    /// What it breaks in the fleet's world.
-    pub fn of_fleet(self) -> Option<fleet::breakage::Breakage> {
-        match self {
-            Self::ClearOnTransitional => Some(fleet::breakage::Breakage::ClearOnTransitional),
-            Self::BypassAdmission
-            | Self::DropFinalizers
-            | Self::KeepMachine
-            | Self::TrustForeground
-            | Self::SwapTeardown
-            | Self::LeavingIsGone
-            | Self::ReleaseOnError
-            | Self::ReleaseBeforeVerify => None,
+            Self::BypassAdmission | Self::DropFinalizers | Self::KeepMachine => none,
+            Self::TrustForeground => Broken { broker: Some(Broker::TrustForeground), ..none },
+            Self::SwapTeardown => Broken { broker: Some(Broker::SwapTeardown), ..none },
+            Self::LeavingIsGone => {
+                Broken { usage: Some(usage::breakage::Breakage::LeavingIsGone), ..none }
+            }
+            Self::ReleaseOnError => Broken { direct: Some(Direct::ErrorIsAbsent), ..none },
+            Self::ReleaseBeforeVerify => {
+                Broken { direct: Some(Direct::ReleaseBeforeVerify), ..none }
+            }
+            Self::ClearOnTransitional => Broken { fleet: Some(Fleet::ClearOnTransitional), ..none },
         }
     }
 }

@@ -266,19 +266,19 @@ impl Behind {
     fn take_machine(&mut self, worlds: &Worlds, part: u64) {
         let Self::Machine(row) = self else { return };
         let mut fleet = worlds.fleet.borrow_mut();
-        let stands = |fleet: &fleet::state::State, row: usize| {
+        let exists = |fleet: &fleet::state::State, row: usize| {
             let phase = fleet.store.rows[row].record.state.phase();
             !matches!(phase, MachinePhase::Failed | MachinePhase::Gone)
         };
         let holder = holder(part);
         let holds = |row: usize| fleet.store.rows[row].record.state.fields().holder == Some(holder);
-        if row.is_none_or(|row| !stands(&fleet, row) || !holds(row)) {
+        if row.is_none_or(|row| !exists(&fleet, row) || !holds(row)) {
             if let Some(row) = *row {
                 fleet.dismiss(row, holder);
             }
             let rows = 0..fleet.store.rows.len();
             *row =
-                rows.into_iter().find(|row| stands(&fleet, *row) && fleet.hold_for(*row, holder));
+                rows.into_iter().find(|row| exists(&fleet, *row) && fleet.hold_for(*row, holder));
         }
     }
 

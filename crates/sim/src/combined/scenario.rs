@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use crate::base::Wrong;
 use crate::clock::{GIVE_UP, Tick};
 use crate::combined::beyond;
-use crate::combined::breakage::Breakage;
+use crate::combined::breakage::{Breakage, Broken};
 use crate::combined::couple::{Ties, Worlds};
 use crate::coverage::{Coverage, Names};
 use crate::fleet::plan::{Asks, Demand, Population, Slot};
@@ -29,11 +29,12 @@ pub fn names() -> Names {
 
 /// Runs a seed in all worlds.
 pub fn run_seed(seed: u64, breakage: Option<Breakage>, listen: bool) -> Verdict {
+    let broken = breakage.map(Breakage::in_worlds).unwrap_or_default();
     let worlds = Worlds {
-        broker: RefCell::new(brokers(seed, breakage, listen)),
-        usage: RefCell::new(usages(seed, breakage, listen)),
-        direct: RefCell::new(directs(seed, breakage, listen)),
-        fleet: RefCell::new(fleets(seed, breakage, listen)),
+        broker: RefCell::new(brokers(seed, broken, listen)),
+        usage: RefCell::new(usages(seed, broken, listen)),
+        direct: RefCell::new(directs(seed, broken, listen)),
+        fleet: RefCell::new(fleets(seed, broken, listen)),
         breakage,
     };
     run(&worlds, &mut Ties::new(Rng::new(seed ^ 0xC0)));
@@ -69,9 +70,8 @@ fn run(worlds: &Worlds, ties: &mut Ties) {
 }
 
 /// The broker's world, whose parts have records behind them.
-fn brokers(seed: u64, breakage: Option<Breakage>, listen: bool) -> broker::state::State {
-    let breakage = breakage.and_then(Breakage::of_broker);
-    let mut state = broker::state::State::new(seed, breakage, listen);
+fn brokers(seed: u64, broken: Broken, listen: bool) -> broker::state::State {
+    let mut state = broker::state::State::new(seed, broken.broker, listen);
     beyond::settle::<broker::state::State>(&mut state.base.course, seed, &[]);
     state.outside.managed = true;
     for wishes in &mut state.wishes {
@@ -85,29 +85,29 @@ fn brokers(seed: u64, breakage: Option<Breakage>, listen: bool) -> broker::state
 }
 
 /// A world of Usages in which nothing is of its own.
-fn usages(seed: u64, breakage: Option<Breakage>, listen: bool) -> usage::state::State {
+fn usages(seed: u64, broken: Broken, listen: bool) -> usage::state::State {
     let mut rng = Rng::new(seed ^ 0xA1);
     let mut plan = usage::plan::Plan::draw(seed, &mut rng);
     plan.wanted.clear();
     plan.declared.clear();
     plan.teardown = false;
     beyond::settle::<usage::state::State>(&mut plan.course, seed, &beyond::usage());
-    usage::state::State::peopled(rng, plan, breakage.and_then(Breakage::of_usage), listen)
+    usage::state::State::peopled(rng, plan, broken.usage, listen)
 }
 
 /// A cloud in which nothing is of its own but a neighbour.
-fn directs(seed: u64, breakage: Option<Breakage>, listen: bool) -> direct::state::State {
+fn directs(seed: u64, broken: Broken, listen: bool) -> direct::state::State {
     let mut rng = Rng::new(seed ^ 0xB2);
     let mut course = direct::plan::Plan::draw(seed, &mut rng).course;
     beyond::settle::<direct::state::State>(&mut course, seed, &beyond::direct());
     let mut state = direct::state::State::empty(rng, course, listen);
-    state.breakage = breakage.and_then(Breakage::of_direct);
+    state.base.breakage = broken.direct;
     state.populate();
     state
 }
 
 /// A fleet with machines for every resource and for a cluster that has needs of its own.
-fn fleets(seed: u64, breakage: Option<Breakage>, listen: bool) -> fleet::state::State {
+fn fleets(seed: u64, broken: Broken, listen: bool) -> fleet::state::State {
     let mut rng = Rng::new(seed ^ 0xC3);
     let mut course = fleet::plan::Plan::draw(seed, &mut rng).course;
     beyond::settle::<fleet::state::State>(&mut course, seed, &beyond::fleet());
@@ -126,8 +126,7 @@ fn fleets(seed: u64, breakage: Option<Breakage>, listen: bool) -> fleet::state::
     };
     let demands = vec![demand(5, 2), demand(120, 3), demand(300, 1)];
     let population = Population { shards: 1, clusters: 1, slots, demands, holds: vec![] };
-    let breakage = breakage.and_then(Breakage::of_fleet);
-    let mut state = fleet::state::State::empty(rng, course, (breakage, listen));
+    let mut state = fleet::state::State::empty(rng, course, (broken.fleet, listen));
     state.settle_in(population);
     state
 }

@@ -15,7 +15,7 @@ use usher_domain::direct::reconciler::Direct;
 use usher_kernel::Lifecycle as _;
 
 use crate::base::Course;
-use crate::bench::{header, line};
+use crate::bench::{CELLS, header, line, repeated};
 use crate::direct::model::Membership;
 use crate::direct::state::State;
 use crate::fault::Mix;
@@ -23,27 +23,21 @@ use crate::injected_fault::InjectedFault;
 use crate::rng::Rng;
 use crate::sim_world::SimWorld as _;
 
-const CELLS: u64 = 20_000_000;
 const DECISIONS: u64 = 500_000;
 const TEXTS: u64 = 2_000_000;
 
 /// Measures and prints a table.
 pub fn table() -> String {
     let mut text = header();
-    line(&mut text, "direct: verdicts (rules)", CELLS, verdicts());
+    line(
+        &mut text,
+        "direct: verdicts (rules)",
+        CELLS,
+        repeated(CELLS, cell, |it| rules(it.0, it.1)),
+    );
     line(&mut text, "direct: whole decisions (fold, decide)", DECISIONS, decisions());
     line(&mut text, "direct: identities read and written", TEXTS, identities());
     text
-}
-
-fn verdicts() -> Duration {
-    let mut rng = Rng::new(1);
-    let cells: Vec<(RowFacts, Facts)> = (0..4_096).map(|_| cell(&mut rng)).collect();
-    let began = Instant::now();
-    for (row, seen) in cells.iter().cycle().take(usize::try_from(CELLS).unwrap_or(0)) {
-        black_box(rules(*black_box(row), *black_box(seen)));
-    }
-    began.elapsed()
 }
 
 /// Decides again and again about one object in an empty world.
@@ -87,25 +81,21 @@ fn identities() -> Duration {
 
 fn cell(rng: &mut Rng) -> (RowFacts, Facts) {
     let row = RowFacts {
-        phase: pick(rng, Phase::ALL),
-        identity: pick(rng, IdentityFact::ALL),
-        grace_over: pick(rng, GraceOver::ALL),
-        asked: pick(rng, Asked::ALL),
-        ended: pick(rng, Ended::ALL),
+        phase: rng.pick(Phase::ALL),
+        identity: rng.pick(IdentityFact::ALL),
+        grace_over: rng.pick(GraceOver::ALL),
+        asked: rng.pick(Asked::ALL),
+        ended: rng.pick(Ended::ALL),
     };
     let seen = Facts {
-        object: pick(rng, Object::ALL),
-        hold: pick(rng, Hold::ALL),
-        policy: pick(rng, Policy::ALL),
-        refs: pick(rng, Refs::ALL),
-        search: pick(rng, Search::ALL),
-        stamp: pick(rng, Stamp::ALL),
-        operation: pick(rng, Operation::ALL),
-        cloud: pick(rng, Cloud::ALL),
+        object: rng.pick(Object::ALL),
+        hold: rng.pick(Hold::ALL),
+        policy: rng.pick(Policy::ALL),
+        refs: rng.pick(Refs::ALL),
+        search: rng.pick(Search::ALL),
+        stamp: rng.pick(Stamp::ALL),
+        operation: rng.pick(Operation::ALL),
+        cloud: rng.pick(Cloud::ALL),
     };
     (row, seen)
-}
-
-fn pick<T: Copy>(rng: &mut Rng, all: &[T]) -> T {
-    all[usize::try_from(rng.below(all.len() as u64)).unwrap_or(0)]
 }

@@ -14,7 +14,6 @@ use usher_domain::object::authority::Authority;
 use usher_kernel::{Decision, NameState, Record, Row, Timestamp, Wake};
 
 use crate::clock::{INTERVAL, millis};
-use crate::sim_world::QueueBend;
 use crate::words::words;
 
 words! {
@@ -96,19 +95,6 @@ words! {
 }
 
 impl Breakage {
-    /// What it does to the queue.
-    pub fn bend_queue(self) -> Option<QueueBend> {
-        if self == Self::DoubleLease {
-            Some(QueueBend::DoubleLease)
-        } else if self == Self::LoseWakeUp {
-            Some(QueueBend::LoseWakeUp)
-        } else if self == Self::SkipVersion {
-            Some(QueueBend::CommitOvertaken)
-        } else {
-            None
-        }
-    }
-
     /// Before the fold: bends what a snapshot returned.
     pub fn bend_snapshot(self, record: &Record<Resource>, snapshot: &mut Snapshot) {
         let takes_for_gone =

@@ -121,8 +121,8 @@ impl State {
     /// After a create: never two at once.
     pub(crate) fn check_single(&mut self, object: u64) {
         let cloud = &self.outside.cloud;
-        let standing = cloud.objects.iter().filter(|it| it.made_by == Some(object)).count();
-        if standing + self.being_made(object, Tick::MAX) > 1 {
+        let existing = cloud.objects.iter().filter(|it| it.made_by == Some(object)).count();
+        if existing + self.being_made(object, Tick::MAX) > 1 {
             self.wrong(Checker::OneObject, format!("{object} has two cloud objects"));
         }
     }
@@ -189,8 +189,8 @@ impl State {
             let known = before.name_ledger.latest(&turned.name).map(|it| it.state);
             let newly = turned.state == NameState::Gone && known != Some(NameState::Gone);
             let mut cloud = self.outside.cloud.objects.iter();
-            let stands = cloud.find(|it| turned.uid == Some(cloud_uid(it.uid)));
-            if newly && stands.is_some_and(|it| it.created < observed_at) {
+            let exists = cloud.find(|it| turned.uid == Some(cloud_uid(it.uid)));
+            if newly && exists.is_some_and(|it| it.created < observed_at) {
                 let what = format!("{} is reported gone and exists", turned.name.name);
                 self.wrong(Checker::GoneMeansGone, what);
             }
@@ -237,8 +237,8 @@ impl State {
                 };
                 let mut cloud = self.outside.cloud.objects.iter();
                 let mine = |it: &&CloudObject| it.made_by == Some(object);
-                let stands = cloud.any(|it| mine(&it) && it.created < observed_at);
-                if stands || self.being_made(object, observed_at) > 0 {
+                let exists = cloud.any(|it| mine(&it) && it.created < observed_at);
+                if exists || self.being_made(object, observed_at) > 0 {
                     let what = format!("{object} ends {outcome} and its cloud object exists");
                     self.wrong(Checker::ReleaseMeansGone, what);
                 }
@@ -413,13 +413,13 @@ impl State {
             return false;
         };
         let identity = row.record.state.identity().map(|it| it.identity.as_str().to_owned());
-        let standing = identity.as_deref().and_then(|it| self.outside.cloud.find(it));
+        let existing = identity.as_deref().and_then(|it| self.outside.cloud.find(it));
         let lies_in = |it: &str| self.outside.cloud.containers.contains(&container(it));
         match row.reason {
-            Some(Reason::AsDeclared) => standing
+            Some(Reason::AsDeclared) => existing
                 .is_some_and(|it| it.made_by == Some(row.object) && it.is == object.spec.wanted),
             Some(Reason::NameTakenByAnother) => {
-                standing.is_some_and(|it| it.made_by != Some(row.object))
+                existing.is_some_and(|it| it.made_by != Some(row.object))
             }
             Some(Reason::ParentGone) => identity.is_some_and(|it| !lies_in(&it)),
             Some(Reason::ReferenceNotFound) => self.has_lost_a_parent(object),

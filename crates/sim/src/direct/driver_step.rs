@@ -58,17 +58,13 @@ impl DirectStep<'_> {
         Ok(done.map_or(Wake::Never, |it| it.wake))
     }
 
-    fn breakage(&self) -> Option<Breakage> {
-        self.state.borrow().breakage
-    }
-
     fn observed(&self, record: &Record<Resource>) -> Observed {
         let mut state = self.state.borrow_mut();
         self.notes.observed_at.set(state.base.tick);
         let mut snapshot = state.snapshot(self.work_item, record, true);
         let seen = fold(&record.state, &record.name_ledger, &snapshot);
         self.notes.seen.set(Some((seen.row(record, state.now()), seen.facts)));
-        let Some(breakage) = state.breakage else {
+        let Some(breakage) = state.base.breakage else {
             return seen;
         };
         breakage.bend_snapshot(record, &mut snapshot);
@@ -83,7 +79,7 @@ impl DirectStep<'_> {
         let index = self.work_item;
         let mut state = self.state.borrow_mut();
         let before = state.store.resources[index].record.clone();
-        let breakage = state.breakage;
+        let breakage = state.base.breakage;
         let (next, event) = match breakage {
             Some(it) => (it.bend_next(&decision.next), it.bend_event(decision.event.clone())),
             None => (decision.next.clone(), decision.event.clone()),

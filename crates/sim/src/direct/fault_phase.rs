@@ -245,8 +245,7 @@ impl State {
             self.outside.change(uid, tick, |it| it.spec.member = format!("{}x", it.spec.member));
         }
         if self.injects(Fault::PolicyEdited, 5) {
-            let words = ["hold", "release-with-record", "abandon"];
-            let word = words[usize::try_from(self.base.rng.below(3)).unwrap_or(0)];
+            let word = self.base.rng.pick(&["hold", "release-with-record", "abandon"]);
             self.outside.change(uid, tick, |it| it.policy = Some(word.to_owned()));
         }
         if self.injects(Fault::PolicyMisspelt, 3) {

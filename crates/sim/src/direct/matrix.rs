@@ -251,11 +251,11 @@ impl Cell {
 
     /// The number of another owner's cloud object under the name, beside the neighbours.
     fn foreign(&self) -> Option<u64> {
-        let stands = self.answer == Answer::Ours || self.answer.status().is_some();
+        let exists = self.answer == Answer::Ours || self.answer.status().is_some();
         if self.answer == Answer::Foreign {
             return Some(OURS + 1);
         }
-        (self.recorded.is_another() && stands).then_some(OURS)
+        (self.recorded.is_another() && exists).then_some(OURS)
     }
 
     /// When the dependency enters its state; before the first tick if it changes first.
@@ -288,7 +288,7 @@ impl Cell {
         let target = pair.unwrap_or((usize::MAX, InjectedFault::CrashBefore));
         let course = Course { drivers: 2, mix: Mix::default(), target, faults_end: HEALED };
         let mut state = State::empty(Rng::new(self.seed()), course, false);
-        state.breakage = breakage;
+        state.base.breakage = breakage;
         state.populate();
         let parent = Named { namespace: NAMESPACE.to_owned(), name: parent_name(0) };
         let object = state.add(Wanted {
@@ -323,7 +323,7 @@ impl Cell {
         if let Ok(known) = Resource::hydrate(fields) {
             row.record.state = known;
         }
-        let standing = match self.recorded {
+        let existing = match self.recorded {
             Recorded::Intended => Some((NameState::Intended, None)),
             Recorded::Seen => Some((NameState::Seen, Some(cloud_uid(OURS)))),
             Recorded::Gone => Some((NameState::Gone, Some(cloud_uid(OURS - 1)))),
@@ -338,7 +338,7 @@ impl Cell {
             let name = row.record.state.name_of(&identified);
             Row { state, uid, ..Row::intended(name, "matrix", Timestamp::from_millis(1)) }
         };
-        row.record.name_ledger = NameLedger::new(standing.map(row_of));
+        row.record.name_ledger = NameLedger::new(existing.map(row_of));
         let own = row.record.state.recorded(&row.record.name_ledger).map(|it| it.to_text());
         let stamp = match self.recorded {
             Recorded::Malformed => Some("{".to_owned()),
@@ -366,14 +366,14 @@ impl Cell {
         // What the stamp of another names, or a forged one, is the other's.
         let (mark, made_by) = if copy { (mark_of_another(), None) } else { (mark, Some(object)) };
         let ours = CloudObject { mark: Some(mark), made_by, ..anothers() };
-        let stands = (self.recorded != Recorded::None).then(|| ours.clone());
+        let exists = (self.recorded != Recorded::None).then(|| ours.clone());
         let cloud = &mut state.outside.cloud;
         match self.answer {
-            Answer::Ours => cloud.extend(stands),
+            Answer::Ours => cloud.extend(exists),
             Answer::Absent => {}
             Answer::Foreign => cloud.put(CloudObject { uid: OURS + 1, ..anothers() }),
             Answer::Forbidden | Answer::Throttled | Answer::Failing => {
-                cloud.extend(stands);
+                cloud.extend(exists);
                 state.stubborn = Stubborn { status: self.answer.status(), read: None };
             }
             Answer::ContainerGone => cloud.delete_container("projects/p0"),
@@ -419,10 +419,10 @@ impl Cell {
     /// never the dependency where an identity is on record.
     fn judge(&self, outcome: Outcome, tick: Tick) -> End {
         let ours = self.answer == Answer::Ours || self.answer.status().is_some();
-        let stands = ours || self.answer == Answer::Foreign;
+        let exists = ours || self.answer == Answer::Foreign;
         let expected = match (self.policy, self.recorded, self.answer) {
             ("abandon", _, _) => Some(Outcome::Abandoned),
-            (_, Recorded::ForgedLost, _) if stands => Some(Outcome::NotOurs),
+            (_, Recorded::ForgedLost, _) if exists => Some(Outcome::NotOurs),
             (_, Recorded::Elsewhere | Recorded::Forged, _) => Some(Outcome::NotOurs),
             (_, Recorded::None | Recorded::ForgedLost, _) => Some(Outcome::AlreadyAbsent),
             (_, _, _) if ours => Some(Outcome::Deleted),

@@ -94,7 +94,7 @@ impl Model for Memberships {
 
     fn identify(spec: &Spec, parents: &Resolved) -> Result<Membership, BadReference> {
         let parent = parents.get("parentRef").ok_or(BadReference::Empty)?;
-        let bad = |_| BadReference::External { text: parent.as_str().to_owned() };
+        let bad = |_| BadReference::External(parent.as_str().to_owned());
         let project = parent.segments(&["projects", ""]).map_err(bad)?.concat();
         Ok(Membership { project, member: spec.member.clone() })
     }

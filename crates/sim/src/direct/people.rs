@@ -104,10 +104,10 @@ impl State {
             .collect();
         for (uid, reason) in waiting {
             // The operator reads the cloud: what exists and is marked needs no help.
-            let stands = self.outside.cloud.objects.iter().any(|it| it.made_by == Some(uid));
+            let exists = self.outside.cloud.objects.iter().any(|it| it.made_by == Some(uid));
             let nameless = matches!(reason, Reason::Orphaned | Reason::IdentityMalformed);
             let open = matches!(reason, Reason::OwnershipAmbiguous | Reason::DeletionPolicyInvalid);
-            if open || nameless && !stands {
+            if open || nameless && !exists {
                 self.outside.change(uid, tick, |it| {
                     it.policy = Some("release-with-record".to_owned());
                 });

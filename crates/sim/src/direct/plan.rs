@@ -90,7 +90,7 @@ impl Plan {
 impl Wishes {
     fn draw(member: u64, rng: &mut Rng) -> Self {
         let policies = [None, None, Some("hold"), Some("release-with-record"), Some("abandon")];
-        let policy = usize::try_from(rng.below(5)).unwrap_or(0);
+        let policy = rng.pick(&policies);
         Self {
             create_at: rng.between(0, 40),
             delete_at: rng.percent(80).then(|| rng.between(1, 380)),
@@ -98,7 +98,7 @@ impl Wishes {
             project: rng.below(2),
             member,
             config: rng.percent(60),
-            policy: policies[policy],
+            policy,
             object: None,
         }
     }

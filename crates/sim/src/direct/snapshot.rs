@@ -69,10 +69,10 @@ impl State {
         if hidden && object.is_some() {
             self.base.coverage.fault(Fault::ObjectsAbsent);
         }
-        let standing = object.as_ref().filter(|_| !rebuilt && !hidden);
-        let step = rung(&record.state, standing.map(Object::seen).as_ref(), &credential());
+        let existing = object.as_ref().filter(|_| !rebuilt && !hidden);
+        let step = rung(&record.state, existing.map(Object::seen).as_ref(), &credential());
         let ended = record.state.is_ended();
-        let references = match (standing, &step) {
+        let references = match (existing, &step) {
             (None, _) | (_, Rung::Copy) => References::default(),
             _ if ended => References::default(),
             (Some(it), Rung::Recorded(_) | Rung::Stamped(_)) if it.deleting => self.unasked(it),
@@ -84,15 +84,15 @@ impl State {
             Rung::Recorded(it) | Rung::Stamped(it) => Some(it.clone()),
             Rung::Search | Rung::Nothing | Rung::Copy => None,
         };
-        let wanted = standing.map(|it| it.spec.wanted);
-        let spells = standing.map(|it| Memberships::references(&it.spec)).unwrap_or_default();
+        let wanted = existing.map(|it| it.spec.wanted);
+        let spells = existing.map(|it| Memberships::references(&it.spec)).unwrap_or_default();
         Snapshot {
             by: "cloud".to_owned(),
             at: self.now(),
             heard_until,
             cluster: if rebuilt { Authority::Replaced } else { Authority::Pinned },
             cluster_guard_tripped: self.store.cluster_guard_tripped,
-            object: self.seen(standing),
+            object: self.seen(existing),
             credential: credential(),
             spec: references.spec,
             configuration: references.configuration,
@@ -101,7 +101,7 @@ impl State {
             guard_tripped: self.store.guard_tripped,
             operations: self.operations(&page, asked.as_ref()),
             search: searches.then(|| search(&page, wanted)),
-            cloud: asked.map(|it| self.ask_about(&page, it, (standing, wanted))),
+            cloud: asked.map(|it| self.ask_about(&page, it, (existing, wanted))),
         }
     }
 
@@ -245,18 +245,18 @@ impl State {
     fn ask(&mut self, page: &Page, identified: Identified, wanted: Option<u64>) -> CloudReading {
         let identity = identified.identity.as_str();
         let answer = |status, body| Reply::Answered { status, retry_after: None, body };
-        let stands = self.outside.cloud.containers.contains(&container(identity));
+        let exists = self.outside.cloud.containers.contains(&container(identity));
         let object = page.objects.iter().find(|it| it.identity == identity);
         let reply = page.reply.clone().unwrap_or_else(|| match object {
             // What lies in a container that is gone may not be read.
-            _ if !stands => answer(403, Value::Null),
+            _ if !exists => answer(403, Value::Null),
             Some(it) => answer(200, body(&it.seen(wanted))),
             None => answer(404, Value::Null),
         });
         let probed = if self.injects(Fault::Unavailable, 20) {
             Reply::Silent
         } else {
-            answer(if stands { 200 } else { 404 }, Value::Null)
+            answer(if exists { 200 } else { 404 }, Value::Null)
         };
         let client = SimClient { container: probed, object: reply };
         let Ok(parsed) = Membership::parse(&identified.identity) else {
@@ -266,7 +266,7 @@ impl State {
         let found = finished(deleter.find(&client));
         let refused = found == Err(ReadError::Refused);
         let container = refused.then(|| finished(deleter.probe(&client)));
-        if !stands && refused {
+        if !exists && refused {
             self.base.coverage.fault(Fault::ContainerDeleted);
         }
         CloudReading { identified, found, container }

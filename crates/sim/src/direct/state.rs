@@ -23,7 +23,7 @@ use crate::direct::plan::{PAIRS, Plan, Wishes};
 use crate::direct::store::{EventRow, ResourceRow, Store};
 use crate::driver_step::DriverStep;
 use crate::rng::Rng;
-use crate::sim_world::{EveryWorld, QueueBend, SimWorld};
+use crate::sim_world::{EveryWorld, SimWorld};
 
 /// The namespace of everything here.
 pub const NAMESPACE: &str = "ns";
@@ -31,9 +31,7 @@ pub const NAMESPACE: &str = "ns";
 /// Everything that changes.
 pub struct State {
     /// What every world has.
-    pub base: Base<Request>,
-    /// The rule that is broken on purpose.
-    pub breakage: Option<Breakage>,
+    pub base: Base<Self>,
     /// What people ask for.
     pub wishes: Vec<Wishes>,
     /// The cluster and the cloud.
@@ -86,8 +84,7 @@ impl State {
     /// A world in which nothing is.
     pub fn empty(rng: Rng, course: Course, listen: bool) -> Self {
         Self {
-            base: Base::new(rng, course, listen),
-            breakage: None,
+            base: Base::new(rng, course, None, listen),
             wishes: vec![],
             outside: Outside::default(),
             store: Store::default(),
@@ -182,26 +179,18 @@ impl SimWorld for State {
         let mut rng = Rng::new(seed);
         let Plan { wishes, course } = Plan::draw(seed, &mut rng);
         let mut state = Self::empty(rng, course, listen);
-        state.breakage = breakage;
+        state.base.breakage = breakage;
         state.wishes = wishes;
         state.populate();
         state
     }
 
-    fn base(&self) -> &Base<Request> {
+    fn base(&self) -> &Base<Self> {
         &self.base
     }
 
-    fn base_mut(&mut self) -> &mut Base<Request> {
+    fn base_mut(&mut self) -> &mut Base<Self> {
         &mut self.base
-    }
-
-    fn breakage(&self) -> Option<Breakage> {
-        self.breakage
-    }
-
-    fn bends_queue(breakage: Breakage) -> Option<QueueBend> {
-        breakage.bend_queue()
     }
 
     fn items(&self) -> Vec<usize> {

@@ -16,7 +16,6 @@ use usher_domain::fleet::snapshot::{Listing, Snapshot, Source};
 use usher_kernel::{Decision, Record, Timestamp, Unknown, Wake};
 
 use crate::clock::{INTERVAL, millis};
-use crate::sim_world::QueueBend;
 use crate::words::words;
 
 words! {
@@ -88,19 +87,6 @@ words! {
 }
 
 impl Breakage {
-    /// What it does to the queue that every world shares.
-    pub const fn bend_queue(self) -> Option<QueueBend> {
-        if matches!(self, Self::DoubleLease) {
-            Some(QueueBend::DoubleLease)
-        } else if matches!(self, Self::LoseWakeUp) {
-            Some(QueueBend::LoseWakeUp)
-        } else if matches!(self, Self::SkipVersion) {
-            Some(QueueBend::CommitOvertaken)
-        } else {
-            None
-        }
-    }
-
     /// Around the World: bends a record before it is read.
     pub fn bend_raw(self, raw: &mut Raw, machine: &Machine) {
         let ours = machine.state().binding().map(|it| it.cluster.to_string());

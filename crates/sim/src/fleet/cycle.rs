@@ -178,7 +178,7 @@ impl State {
         let mut rows: Vec<_> = asks.iter().map(|it| Need::read(&need(*it))).collect();
         rows.extend(unreadable.then_some(Err(Refusal::NeedEmpty)));
         let id = cluster(number);
-        let times = if self.breakage == Some(Breakage::RollUpUnguarded) { 3 } else { 1 };
+        let times = if self.base.breakage == Some(Breakage::RollUpUnguarded) { 3 } else { 1 };
         let fleet = &mut self.store.shards[shard].fleet;
         let judged = (0..times).map(|_| fleet.hear(&id, rows.clone())).last();
         let entry = self.roll_ups.entry(number).or_default();
@@ -219,7 +219,7 @@ impl State {
             let wanted = self.store.shards[shard].fleet.wanted(aim, machine);
             let Some(mut wanted) = wanted else { continue };
             wanted.grace /= GRACE_DIVISOR;
-            if aim.cause == Cause::Preempt && self.breakage == Some(Breakage::ForgetVictims) {
+            if aim.cause == Cause::Preempt && self.base.breakage == Some(Breakage::ForgetVictims) {
                 wanted.target = Target::Unbound;
             }
             let version = self.store.rows[row].record.version;

@@ -75,7 +75,7 @@ impl FleetStep<'_> {
         }
         let mut state = self.state.borrow_mut();
         let before = state.store.rows[index].record.state.clone();
-        let breakage = state.breakage;
+        let breakage = state.base.breakage;
         let event = match breakage {
             Some(it) => it.bend_event(decision.event.clone()),
             None => decision.event.clone(),
@@ -112,7 +112,7 @@ impl Lifecycle for BentMachine<'_> {
     fn decide(&self, record: &Record<Machine>, seen: &Observed, now: Timestamp) -> Decision<Self> {
         let (reconciler, breakage) = {
             let state = self.0.state.borrow();
-            (state.reconciler(), state.breakage)
+            (state.reconciler(), state.base.breakage)
         };
         let mut decided = reconciler.decide(record, seen, now);
         if let Some(breakage) = breakage {

@@ -52,7 +52,7 @@ impl State {
 
     /// Whether no list that was believed, or is in flight, lacks an existing machine.
     fn lists_are_true(&self) -> bool {
-        let standing: Vec<&str> = self
+        let existing: Vec<&str> = self
             .outside
             .machines
             .iter()
@@ -60,11 +60,11 @@ impl State {
             .map(|it| it.id.as_str())
             .collect();
         self.store.shards.iter().all(|shard| {
-            let believed = standing
+            let believed = existing
                 .iter()
                 .all(|id| !shard.list_believed || shard.listed.iter().any(|it| it.as_str() == *id));
             let list = shard.list.as_ref().filter(|it| it.whole);
-            believed && list.is_none_or(|it| it.records.len() >= standing.len())
+            believed && list.is_none_or(|it| it.records.len() >= existing.len())
         })
     }
 
@@ -72,13 +72,11 @@ impl State {
         if self.outside.machines.is_empty() {
             return;
         }
-        let any = self.base.rng.below(self.outside.machines.len() as u64);
-        let any = usize::try_from(any).unwrap_or(0);
+        let any = self.base.rng.index(self.outside.machines.len());
         let phase = self.outside.machines[any].phase;
         let hosted = matches!(phase, Phase::Idle | Phase::Configured);
         if hosted && self.injects(Fault::HostLost, 15) {
-            let end = [Phase::Failed, Phase::Speculative, Phase::Idle]
-                [usize::try_from(self.base.rng.below(3)).unwrap_or(0)];
+            let end = self.base.rng.pick(&[Phase::Failed, Phase::Speculative, Phase::Idle]);
             self.outside.machines[any].put(end);
         }
         if self.happens(Fault::Removed, 4) && !self.outside.machines[any].removed {

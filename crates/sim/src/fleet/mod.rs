@@ -1,6 +1,7 @@
 //! The fleet's world: machines of one provider that works at its own pace, shards that plan and
 //! drive them, and clusters whose demand goes up and down.
 
+pub mod at_rest;
 pub mod bench;
 pub mod breakage;
 pub mod check;
@@ -13,7 +14,6 @@ pub mod fault_phase;
 pub mod outside;
 pub mod people;
 pub mod plan;
-pub mod quiet;
 pub mod snapshot;
 pub mod state;
 pub mod store;

@@ -118,9 +118,9 @@ impl Population {
         let staged = rng.below(101);
         let slots: Vec<Slot> = (0..count)
             .map(|_| Slot {
-                kind: [0, 0, 1, 2][usize::try_from(rng.below(4)).unwrap_or(0)],
+                kind: rng.pick(&[0, 0, 1, 2]),
                 staged: rng.percent(staged),
-                owner: pick(rng, shards),
+                owner: rng.index(shards),
                 idle: rng.percent(40),
                 never_salvages: rng.percent(20),
             })
@@ -146,8 +146,7 @@ impl Demand {
         let most = if many { 1 } else { machines / 2 };
         let needs = (0..rows)
             .map(|row| Asks {
-                priority: [1, 100, 1_000, 1_000_000][usize::try_from(rng.below(4)).unwrap_or(0)]
-                    + i32::try_from(row).unwrap_or(0),
+                priority: rng.pick(&[1, 100, 1_000, 1_000_000]) + i32::try_from(row).unwrap_or(0),
                 machines: 1 + u32::try_from(rng.below(most.max(1))).unwrap_or(0),
                 kind: rng.percent(25).then(|| u8::try_from(rng.below(3)).unwrap_or(0)),
             })
@@ -162,8 +161,4 @@ impl Hold {
         let until = rng.percent(60).then(|| at + rng.between(20, 200));
         Self { at, until }
     }
-}
-
-fn pick(rng: &mut Rng, count: usize) -> usize {
-    usize::try_from(rng.below(count.max(1) as u64)).unwrap_or(0)
 }

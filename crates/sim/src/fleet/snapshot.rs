@@ -38,7 +38,7 @@ impl State {
             self.snapshot_of(index, (Source::Get, stamp), reading)
         };
         snapshot.superseded = epoch != self.store.shards[shard].epoch;
-        if let Some(breakage) = self.breakage {
+        if let Some(breakage) = self.base.breakage {
             breakage.bend_snapshot(&mut snapshot, machine);
         }
         snapshot
@@ -96,7 +96,7 @@ impl State {
     }
 
     fn read(&self, machine: &Machine, mut raw: Raw) -> Result<Report, Refusal> {
-        if let Some(breakage) = self.breakage {
+        if let Some(breakage) = self.base.breakage {
             breakage.bend_raw(&mut raw, machine);
         }
         Report::read(&raw)

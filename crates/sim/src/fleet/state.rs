@@ -17,6 +17,7 @@ use usher_kernel::{NameLedger, Record, Stopped, Trouble, Version, Wake};
 use crate::base::{Base, Course};
 use crate::clock::{INTERVAL, Tick, millis};
 use crate::driver_step::DriverStep;
+use crate::fleet::at_rest::binding_of;
 use crate::fleet::breakage::Breakage;
 use crate::fleet::driver_step::Notes;
 use crate::fleet::execute::Request;
@@ -24,17 +25,14 @@ use crate::fleet::fault::Fault;
 use crate::fleet::outside::{Actual, Outside, Treatment};
 use crate::fleet::people::Holder;
 use crate::fleet::plan::{Asks, PAIRS, Plan, Population};
-use crate::fleet::quiet::binding_of;
 use crate::fleet::store::{MachineRow, Shard, Store};
 use crate::rng::Rng;
-use crate::sim_world::{QueueBend, SimWorld};
+use crate::sim_world::SimWorld;
 
 /// Everything that changes.
 pub struct State {
     /// What every world has.
-    pub base: Base<Request>,
-    /// The rule that is broken on purpose.
-    pub breakage: Option<Breakage>,
+    pub base: Base<Self>,
     /// What is still to come into the world.
     pub population: Population,
     /// The provider.
@@ -95,20 +93,12 @@ impl SimWorld for State {
         state
     }
 
-    fn base(&self) -> &Base<Request> {
+    fn base(&self) -> &Base<Self> {
         &self.base
     }
 
-    fn base_mut(&mut self) -> &mut Base<Request> {
+    fn base_mut(&mut self) -> &mut Base<Self> {
         &mut self.base
-    }
-
-    fn breakage(&self) -> Option<Breakage> {
-        self.breakage
-    }
-
-    fn bends_queue(breakage: Breakage) -> Option<QueueBend> {
-        breakage.bend_queue()
     }
 
     fn items(&self) -> Vec<usize> {
@@ -152,8 +142,7 @@ impl State {
     /// A world without machines, shards and demand.
     pub fn empty(rng: Rng, course: Course, (breakage, listen): (Option<Breakage>, bool)) -> Self {
         Self {
-            base: Base::new(rng, course, listen),
-            breakage,
+            base: Base::new(rng, course, breakage, listen),
             population: Population::default(),
             outside: Outside::default(),
             store: Store::default(),
@@ -258,7 +247,7 @@ impl State {
     /// Updates a row in the index of its shard.
     pub(crate) fn reindex(&mut self, index: usize) {
         let machine = self.store.rows[index].record.state.clone();
-        let seen = match self.breakage {
+        let seen = match self.base.breakage {
             Some(breakage) => breakage.bend_index(&machine),
             None => Some(machine),
         };

@@ -17,7 +17,6 @@ use usher_domain::usage::selector::Meant;
 use usher_domain::usage::snapshot::{Found, Snapshot};
 use usher_kernel::{Decision, Record, Visibility};
 
-use crate::sim_world::QueueBend;
 use crate::words::words;
 
 words! {
@@ -101,17 +100,6 @@ words! {
 }
 
 impl Breakage {
-    /// Around the queue.
-    pub fn bend_queue(self) -> Option<QueueBend> {
-        if self == Self::DoubleLease {
-            Some(QueueBend::DoubleLease)
-        } else if self == Self::LoseWakeUp {
-            Some(QueueBend::LoseWakeUp)
-        } else {
-            None
-        }
-    }
-
     /// Around the World: bends what was brought back, before it is judged.
     pub fn bend_snapshot(self, record: &Record<Usage>, snapshot: &mut Snapshot) {
         if self == Self::ErrorIsAbsent {
@@ -186,16 +174,16 @@ impl Breakage {
         let Some((next, verdict)) = replay::next(&seen.denied) else { return };
         let uid = next.uid.clone();
         let object = record.state.attempt(&uid).and_then(|it| snapshot.objects.get(&it.object));
-        let standing = match object {
+        let existing = match object {
             Some(Ok(Found::Present(it))) if it.uid == uid => Some(it),
             Some(_) | None => None,
         };
         let replays = match verdict.outcome {
-            Some(Outcome::Deleted) => self == Self::ReplayAgain && standing.is_some(),
+            Some(Outcome::Deleted) => self == Self::ReplayAgain && existing.is_some(),
             Some(Outcome::OwnersChanged) => self == Self::IgnoreOwners,
             Some(Outcome::Expired) => self == Self::ReplayExpired,
             Some(Outcome::Withdrawn) => {
-                self == Self::ReplayWithdrawn && standing.is_some_and(|it| !it.deleting)
+                self == Self::ReplayWithdrawn && existing.is_some_and(|it| !it.deleting)
             }
             Some(Outcome::HandedOver | Outcome::NotReplayed) | None => false,
         };

@@ -119,7 +119,7 @@ fn selects(spec: &Spec, of: &ObjectKey) -> bool {
 }
 
 impl State {
-    fn stands(&self, place: u64) -> bool {
+    fn exists(&self, place: u64) -> bool {
         self.outside.by_uid(place).is_some()
     }
 
@@ -135,7 +135,7 @@ impl State {
             // A Usage being deleted that our finalizer does not hold can hold nothing.
             let body = usage.and_then(|it| it.body.as_ref());
             let holds = wanted || body.is_some_and(|it| it.finalizer);
-            let used = users.iter().any(|it| self.stands(*it));
+            let used = users.iter().any(|it| self.exists(*it));
             *target == place && holds && (used || (users.is_empty() && wanted))
         });
         if let Some(((usage, _), users)) = broken {
@@ -224,7 +224,7 @@ impl State {
     /// The finalizer of a Usage is removed.
     pub(crate) fn check_letting_go(&mut self, usage: u64) {
         let users = self.log.users.get(&usage).into_iter().flatten();
-        if let Some(user) = users.copied().find(|it| self.stands(*it)) {
+        if let Some(user) = users.copied().find(|it| self.exists(*it)) {
             let what = format!("{usage} is released although its user {user} exists");
             self.wrong(Checker::FinalizerLast, what);
         }
@@ -295,7 +295,7 @@ impl State {
         let unheld = before.deleting && !before.finalizer;
         let ends = before.status.phase.holds() && !after.state.status.phase.holds();
         let alive = self.log.users.get(&place).into_iter().flatten();
-        let alive = alive.copied().find(|it| self.stands(*it));
+        let alive = alive.copied().find(|it| self.exists(*it));
         if let Some(user) = alive.filter(|_| ends && !unheld) {
             let what = format!("{place} lets go although its user {user} exists");
             self.wrong(Checker::UserFirst, what);
@@ -314,7 +314,7 @@ impl State {
         let place = number(&usage.uid);
         let users: BTreeSet<u64> =
             self.log.users.get(&place).into_iter().flatten().copied().collect();
-        let users: BTreeSet<u64> = users.into_iter().filter(|it| self.stands(*it)).collect();
+        let users: BTreeSet<u64> = users.into_iter().filter(|it| self.exists(*it)).collect();
         let name_ledger =
             self.outside.by_uid(place).and_then(|it| it.body.as_ref()).map(|it| &it.name_ledger);
         let recorded = usage.targets().iter().filter_map(|key| {
@@ -328,8 +328,8 @@ impl State {
                 let what = format!("{place} reports {target} protected but refused no deletion");
                 self.wrong(Checker::RefusedFirst, what);
             }
-            let stands = self.stands(target);
-            if stands && declared && (!users.is_empty() || !usage.has_user()) {
+            let exists = self.exists(target);
+            if exists && declared && (!users.is_empty() || !usage.has_user()) {
                 self.log.promises.insert((place, target), users.clone());
             }
         }
@@ -416,8 +416,8 @@ impl State {
         }
         let owed = self.log.owed.iter().find(|(place, attempt)| {
             let object = self.outside.by_uid(**place);
-            let stands = object.is_some_and(|it| it.deleting.is_none());
-            stands && !held(&attempt.object)
+            let exists = object.is_some_and(|it| it.deleting.is_none());
+            exists && !held(&attempt.object)
         });
         let (place, attempt) = owed?;
         let what = format!("the deletion of {} ({place}) was not done", attempt.object);
@@ -427,7 +427,7 @@ impl State {
     /// Why a Usage may not stay as it is.
     fn stays(&self, object: &Object, usage: &Usage) -> Option<&'static str> {
         let users = self.log.users.get(&object.uid);
-        let used = users.into_iter().flatten().any(|it| self.stands(*it));
+        let used = users.into_iter().flatten().any(|it| self.exists(*it));
         let spec = usage.spec.as_ref().ok()?;
         if usage.deleting && !used {
             return Some("waits for nothing");

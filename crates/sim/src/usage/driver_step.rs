@@ -67,10 +67,6 @@ impl UsageStep<'_> {
         }
     }
 
-    fn breakage(&self) -> Option<Breakage> {
-        self.state.borrow().breakage
-    }
-
     async fn send_verb(&self, version: Version, verb: Verb) -> Result<(), Trouble> {
         let observed_at = self.notes.observed_at.get();
         let sender = self.place();
@@ -167,7 +163,7 @@ impl<'a> World<BentUsage<'a>> for UsageStep<'a> {
         self.pause(Point::Snapshot).await;
         let mut state = self.state.borrow_mut();
         self.notes.observed_at.set(state.base.tick);
-        let breakage = state.breakage;
+        let breakage = state.base.breakage;
         let mut snapshot = state.snapshot(record);
         if let Some(breakage) = breakage {
             breakage.bend_snapshot(record, &mut snapshot);

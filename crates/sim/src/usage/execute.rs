@@ -199,17 +199,17 @@ impl State {
             return Err(blocked());
         }
         self.check_replay(request, place, uid);
-        let standing = object_stands(self, place);
+        let existing = object_exists(self, place);
         let asked = DeletionRequest { requester: USHER, propagation, dry_run: false };
         let done = self.delete(place, asked);
-        if standing && done.is_ok() {
+        if existing && done.is_ok() {
             self.check_replayed(request.sender, place, uid);
         }
         done
     }
 }
 
-fn object_stands(state: &State, place: u64) -> bool {
+fn object_exists(state: &State, place: u64) -> bool {
     state.outside.by_uid(place).is_some_and(|it| it.deleting.is_none())
 }
 

@@ -207,11 +207,11 @@ impl State {
     /// Two Usages that close a circle come in at the same time, past each other.
     fn close_circle(&mut self) {
         let (one, other) = (Thing::App(1), Thing::App(2));
-        let standing = |thing: Thing| {
+        let existing = |thing: Thing| {
             let it = self.outside.under(&thing.key());
             it.is_some_and(|it| it.deleting.is_none())
         };
-        if !standing(one) || !standing(other) || self.usage_named("circle-0").is_some() {
+        if !existing(one) || !existing(other) || self.usage_named("circle-0").is_some() {
             return;
         }
         for (place, (of, by)) in [(one, other), (other, one)].into_iter().enumerate() {

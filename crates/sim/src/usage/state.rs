@@ -11,7 +11,7 @@ use crate::base::Base;
 use crate::clock::Tick;
 use crate::driver_step::DriverStep;
 use crate::rng::Rng;
-use crate::sim_world::{QueueBend, SimWorld};
+use crate::sim_world::SimWorld;
 use crate::usage::admission::{Admitted, DeletionRequest, Pending, Replica};
 use crate::usage::breakage::Breakage;
 use crate::usage::check::Log;
@@ -25,9 +25,7 @@ use crate::usage::store::{Item, Queue};
 /// Everything that changes.
 pub struct State {
     /// What every world has.
-    pub base: Base<Request>,
-    /// The rule that is broken on purpose.
-    pub breakage: Option<Breakage>,
+    pub base: Base<Self>,
     /// What people request.
     pub plan: Plan,
     /// The cluster.
@@ -73,20 +71,12 @@ impl SimWorld for State {
         Self::peopled(rng, plan, breakage, listen)
     }
 
-    fn base(&self) -> &Base<Request> {
+    fn base(&self) -> &Base<Self> {
         &self.base
     }
 
-    fn base_mut(&mut self) -> &mut Base<Request> {
+    fn base_mut(&mut self) -> &mut Base<Self> {
         &mut self.base
-    }
-
-    fn breakage(&self) -> Option<Breakage> {
-        self.breakage
-    }
-
-    fn bends_queue(breakage: Breakage) -> Option<QueueBend> {
-        breakage.bend_queue()
     }
 
     fn items(&self) -> Vec<Item> {
@@ -140,8 +130,7 @@ impl State {
     pub fn peopled(rng: Rng, plan: Plan, breakage: Option<Breakage>, listen: bool) -> Self {
         let (lifetime, replicas) = (plan.lifetime, plan.replicas);
         Self {
-            base: Base::new(rng, plan.course, listen),
-            breakage,
+            base: Base::new(rng, plan.course, breakage, listen),
             plan,
             outside: Outside::default(),
             queue: Queue::new(),

@@ -38,14 +38,14 @@ async fn a_resource_holds_what_it_refers_to_until_it_is_deleted() {
         held(store.delete_project(world.project).await);
         held(store.displace_project(world.project).await);
         let refused = store.terminate_placement(world.project).await.unwrap();
-        assert_eq!(refused, Err(Occupied::Rows { count: 1 }));
+        assert_eq!(refused, Err(Occupied::Rows(1)));
 
         let record = store.resource(id).await.unwrap();
         store.commit(ending(&record)).await.unwrap();
         store.delete_blueprint_version(world.blueprint_version).await.unwrap();
         held(store.delete_credential(world.credential).await);
         let refused = store.terminate_placement(world.project).await.unwrap();
-        assert_eq!(refused, Err(Occupied::Tombstones { count: 1 }), "its names are watched");
+        assert_eq!(refused, Err(Occupied::Tombstones(1)), "its names are watched");
         held(store.displace_project(world.project).await);
 
         let leased = world.claim(WorkItem::Tombstone(id)).await;

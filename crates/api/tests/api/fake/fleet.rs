@@ -126,9 +126,7 @@ impl Fleet for Fake {
         let it = self.found(id)?;
         match settlement {
             Settlement::Adopt => Ok(it),
-            Settlement::Drain => {
-                Err(Fault::NotDisputed { what: it.machine.id().to_string() }.into())
-            }
+            Settlement::Drain => Err(Fault::NotDisputed(it.machine.id().to_string()).into()),
         }
     }
 

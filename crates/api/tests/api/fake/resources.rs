@@ -52,7 +52,7 @@ impl Resources for Fake {
         if let (Some(key), Some((digest, id))) = (&key, used) {
             if digest != key.digest {
                 let key = key.key.as_str().to_owned();
-                return Err(idempotency::Refusal::Reused { key }.into());
+                return Err(idempotency::Refusal::Reused(key).into());
             }
             return Ok(Provisioned { resource: found(self, id)?, replayed: true });
         }

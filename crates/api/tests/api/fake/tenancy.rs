@@ -66,7 +66,7 @@ impl Projects for Fake {
 
     async fn delete(&self, _: &Caller, _: ProjectId) -> Answer<()> {
         self.check()?;
-        Err(usher_domain::object::occupancy::Occupied::Rows { count: 1 }.into())
+        Err(usher_domain::object::occupancy::Occupied::Rows(1).into())
     }
 
     async fn placements(&self, paging: Paging) -> Answer<Page<Placement>> {

@@ -173,9 +173,10 @@ impl Judge<'_> {
                 ),
                 Some(_),
             ) => Xr::Foreign,
-            (Some(Answer::Present { ours: true, .. }), Some(it)) => {
-                standing(it, counted.is_some_and(|counted| self.is_replaced(&counted.name, it)))
-            }
+            (Some(Answer::Present { ours: true, .. }), Some(it)) => judge_existing(
+                it,
+                counted.is_some_and(|counted| self.is_replaced(&counted.name, it)),
+            ),
         };
         (fact, sightings)
     }
@@ -321,7 +322,7 @@ impl Judge<'_> {
     }
 }
 
-fn standing(found: &XrObject, replaced: bool) -> Xr {
+fn judge_existing(found: &XrObject, replaced: bool) -> Xr {
     if found.object.deleting {
         return Xr::Deleting;
     }

@@ -53,7 +53,7 @@ pub struct Observed {
     /// What becomes identity rows of the same commit.
     pub sightings: Vec<Sighting>,
     /// Existing objects of ours, in the order of their deletion, and the revision it was read at.
-    pub standing: Vec<(Name, String)>,
+    pub existing: Vec<(Name, String)>,
 }
 
 impl Observation for Observed {
@@ -86,10 +86,10 @@ pub fn fold(config: &ProviderConfig, name_ledger: &NameLedger, snapshot: &Snapsh
         Judge { witness: Witness { name_ledger: &known, ..witness }, ..judge }.materialised();
     let parts = [written, external_secret, secret];
     let object = together([parts[0].fact, parts[1].fact, parts[2].fact], config.is_tearing_down());
-    let mut standing = Vec::new();
+    let mut existing = Vec::new();
     for part in parts {
         sightings.extend(part.sightings);
-        standing.extend(part.standing);
+        existing.extend(part.existing);
     }
     let gate = match snapshot.namespace_ready {
         Ok(true) => Gate::Ready,
@@ -97,7 +97,7 @@ pub fn fold(config: &ProviderConfig, name_ledger: &NameLedger, snapshot: &Snapsh
         Err(_) => Gate::Unknown,
     };
     let facts = Facts { visibility: visibility(snapshot, held), gate, anchor, object };
-    Observed { facts, sightings, standing }
+    Observed { facts, sightings, existing }
 }
 
 fn visibility(snapshot: &Snapshot, held: bool) -> Visibility {
@@ -123,7 +123,7 @@ struct Judge<'a> {
 struct Part {
     fact: Object,
     sightings: Vec<Sighting>,
-    standing: Option<(Name, String)>,
+    existing: Option<(Name, String)>,
 }
 
 impl Judge<'_> {
@@ -196,16 +196,16 @@ impl Judge<'_> {
         let reading = found.map(|it| it.map(|it| &it.object));
         let shared = Shared { names, reading, settled, showing_out };
         let (claim, sightings) = self.witness.claim(shared, owning);
-        let (fact, standing) = match (claim, found) {
+        let (fact, existing) = match (claim, found) {
             (Claim::Unknown, _) | (Claim::Ours(_), Ok(None) | Err(_)) => (Object::Unknown, None),
             (Claim::Absent, _) => (Object::Absent, None),
             (Claim::Foreign, _) => (Object::Foreign, None),
             (Claim::Ours(name), Ok(Some(it))) => {
                 let recorded = self.witness.is_recorded(&name, &it.object);
-                (standing(it, recorded), Some((name, it.revision.clone())))
+                (existing(it, recorded), Some((name, it.revision.clone())))
             }
         };
-        Part { fact, sightings, standing }
+        Part { fact, sightings, existing }
     }
 }
 
@@ -241,7 +241,7 @@ const fn rank(object: Object, foreign: u8) -> u8 {
     }
 }
 
-fn standing(it: &Found, recorded: bool) -> Object {
+fn existing(it: &Found, recorded: bool) -> Object {
     if it.object.deleting {
         Object::Deleting
     } else if !recorded {

@@ -99,7 +99,39 @@ impl Reconciler for ProviderConfigReconciler {
         (_, name_ledger): (&ProviderConfig, &NameLedger),
         seen: &Observed,
     ) -> Option<Verb> {
-        address(kind, &record.state, name_ledger, seen)
+        let config = &record.state;
+        let generation = config.generation;
+        match kind {
+            VerbKind::CreateAnchor => {
+                Some(Verb::CreateAnchor { anchor: config.anchor_name(generation) })
+            }
+            VerbKind::Apply => {
+                let anchor = name_ledger.seen(&config.anchor_name(generation))?.uid.clone()?;
+                // What is referred to is written before what refers to it.
+                let names =
+                    [config.external_secret_name(generation), config.config_name(generation)];
+                let onto = |name: Name| {
+                    let uid = name_ledger.seen(&name).and_then(|row| row.uid.clone());
+                    (name, uid)
+                };
+                Some(Verb::Apply { objects: names.into_iter().map(onto).collect(), anchor })
+            }
+            VerbKind::Delete => {
+                let mut existing = seen.existing.iter();
+                existing.find_map(|(name, revision)| {
+                    let uid = name_ledger.seen(name)?.uid.clone()?;
+                    Some(Verb::Delete { object: name.clone(), uid, revision: revision.clone() })
+                })
+            }
+            VerbKind::DeleteAnchor => {
+                let row = if config.is_tearing_down() {
+                    name_ledger.first_seen(is_anchor)?
+                } else {
+                    name_ledger.seen(&config.anchor_name(generation))?
+                };
+                Some(Verb::DeleteAnchor { anchor: row.name.clone(), uid: row.uid.clone()? })
+            }
+        }
     }
 
     fn event(
@@ -128,46 +160,5 @@ fn facts(config: &ProviderConfig, name_ledger: &NameLedger, now: Timestamp) -> R
         } else {
             Finalization::Open
         },
-    }
-}
-
-/// Gives a verb the names it needs, from the rows as of the end of this step. A verb whose object
-/// is not recorded as ours is not applied.
-fn address(
-    kind: VerbKind,
-    config: &ProviderConfig,
-    name_ledger: &NameLedger,
-    seen: &Observed,
-) -> Option<Verb> {
-    let generation = config.generation;
-    match kind {
-        VerbKind::CreateAnchor => {
-            Some(Verb::CreateAnchor { anchor: config.anchor_name(generation) })
-        }
-        VerbKind::Apply => {
-            let anchor = name_ledger.seen(&config.anchor_name(generation))?.uid.clone()?;
-            // What is referred to is written before what refers to it.
-            let names = [config.external_secret_name(generation), config.config_name(generation)];
-            let onto = |name: Name| {
-                let uid = name_ledger.seen(&name).and_then(|row| row.uid.clone());
-                (name, uid)
-            };
-            Some(Verb::Apply { objects: names.into_iter().map(onto).collect(), anchor })
-        }
-        VerbKind::Delete => {
-            let mut standing = seen.standing.iter();
-            standing.find_map(|(name, revision)| {
-                let uid = name_ledger.seen(name)?.uid.clone()?;
-                Some(Verb::Delete { object: name.clone(), uid, revision: revision.clone() })
-            })
-        }
-        VerbKind::DeleteAnchor => {
-            let row = if config.is_tearing_down() {
-                name_ledger.first_seen(is_anchor)?
-            } else {
-                name_ledger.seen(&config.anchor_name(generation))?
-            };
-            Some(Verb::DeleteAnchor { anchor: row.name.clone(), uid: row.uid.clone()? })
-        }
     }
 }

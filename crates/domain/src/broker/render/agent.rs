@@ -62,53 +62,35 @@ pub struct ApiUrl(String);
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadApiUrl {
     /// Too long.
-    #[error("API URL \"{text}\" is longer than {URL_MAX} characters")]
-    TooLong {
-        /// The offending text, shortened.
-        text: String,
-    },
+    #[error("API URL \"{0}\" is longer than {URL_MAX} characters")]
+    TooLong(String),
     /// Neither http nor https.
-    #[error("API URL \"{text}\" begins with neither https:// nor http://")]
-    Scheme {
-        /// The offending text, shortened.
-        text: String,
-    },
+    #[error("API URL \"{0}\" begins with neither https:// nor http://")]
+    Scheme(String),
     /// Invalid host.
-    #[error("API URL \"{text}\" has an invalid host")]
-    Host {
-        /// The offending text, shortened.
-        text: String,
-    },
+    #[error("API URL \"{0}\" has an invalid host")]
+    Host(String),
     /// Invalid port.
-    #[error("API URL \"{text}\" has an invalid port")]
-    Port {
-        /// The offending text, shortened.
-        text: String,
-    },
+    #[error("API URL \"{0}\" has an invalid port")]
+    Port(String),
     /// The path holds a character it may not hold.
-    #[error("the path of API URL \"{text}\" is not of letters, digits and ./_~-")]
-    Path {
-        /// The offending text, shortened.
-        text: String,
-    },
+    #[error("the path of API URL \"{0}\" is not of letters, digits and ./_~-")]
+    Path(String),
     /// The token would cross a network in the clear.
-    #[error("API URL \"{text}\" must use https unless it is on this machine")]
-    Insecure {
-        /// The offending text, shortened.
-        text: String,
-    },
+    #[error("API URL \"{0}\" must use https unless it is on this machine")]
+    Insecure(String),
 }
 
 impl BadApiUrl {
     /// The code of the refusal.
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::TooLong { .. } => "api_url_too_long",
-            Self::Scheme { .. } => "api_url_scheme",
-            Self::Host { .. } => "api_url_host",
-            Self::Port { .. } => "api_url_port",
-            Self::Path { .. } => "api_url_path",
-            Self::Insecure { .. } => "api_url_insecure",
+            Self::TooLong(_) => "api_url_too_long",
+            Self::Scheme(_) => "api_url_scheme",
+            Self::Host(_) => "api_url_host",
+            Self::Port(_) => "api_url_port",
+            Self::Path(_) => "api_url_path",
+            Self::Insecure(_) => "api_url_insecure",
         }
     }
 }
@@ -119,27 +101,27 @@ impl FromStr for ApiUrl {
     fn from_str(whole: &str) -> Result<Self, BadApiUrl> {
         let text = || shortened(whole);
         if whole.len() > URL_MAX {
-            return Err(BadApiUrl::TooLong { text: text() });
+            return Err(BadApiUrl::TooLong(text()));
         }
         let (secure, rest) = match (whole.strip_prefix("https://"), whole.strip_prefix("http://")) {
             (Some(rest), _) => (true, rest),
             (None, Some(rest)) => (false, rest),
-            (None, None) => return Err(BadApiUrl::Scheme { text: text() }),
+            (None, None) => return Err(BadApiUrl::Scheme(text())),
         };
         let end = rest.find('/').unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
         let (host, port) = split_port(authority);
-        let reach = Reach::of(host).ok_or_else(|| BadApiUrl::Host { text: text() })?;
+        let reach = Reach::of(host).ok_or_else(|| BadApiUrl::Host(text()))?;
         if port.is_some_and(|it| !is_port(it)) {
-            return Err(BadApiUrl::Port { text: text() });
+            return Err(BadApiUrl::Port(text()));
         }
         let inner =
             |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'/' | b'.' | b'_' | b'~' | b'-');
         if !path.bytes().all(inner) {
-            return Err(BadApiUrl::Path { text: text() });
+            return Err(BadApiUrl::Path(text()));
         }
         if !secure && reach == Reach::Network {
-            return Err(BadApiUrl::Insecure { text: text() });
+            return Err(BadApiUrl::Insecure(text()));
         }
         Ok(Self(whole.to_owned()))
     }
@@ -190,46 +172,31 @@ pub struct AgentImage(String);
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadAgentImage {
     /// Too long.
-    #[error("agent image \"{text}\" is longer than {IMAGE_MAX} characters")]
-    TooLong {
-        /// The offending text, shortened.
-        text: String,
-    },
+    #[error("agent image \"{0}\" is longer than {IMAGE_MAX} characters")]
+    TooLong(String),
     /// Invalid repository.
-    #[error("agent image \"{text}\" has an invalid repository")]
-    Repository {
-        /// The offending text, shortened.
-        text: String,
-    },
+    #[error("agent image \"{0}\" has an invalid repository")]
+    Repository(String),
     /// Invalid tag.
-    #[error("agent image \"{text}\" has an invalid tag")]
-    Tag {
-        /// The offending text, shortened.
-        text: String,
-    },
+    #[error("agent image \"{0}\" has an invalid tag")]
+    Tag(String),
     /// Invalid digest.
-    #[error("agent image \"{text}\" has an invalid digest")]
-    Digest {
-        /// The offending text, shortened.
-        text: String,
-    },
+    #[error("agent image \"{0}\" has an invalid digest")]
+    Digest(String),
     /// Neither tag nor digest: it would mean another image every day.
-    #[error("agent image \"{text}\" has neither tag nor digest")]
-    Unpinned {
-        /// The offending text, shortened.
-        text: String,
-    },
+    #[error("agent image \"{0}\" has neither tag nor digest")]
+    Unpinned(String),
 }
 
 impl BadAgentImage {
     /// The code of the refusal.
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::TooLong { .. } => "agent_image_too_long",
-            Self::Repository { .. } => "agent_image_repository",
-            Self::Tag { .. } => "agent_image_tag",
-            Self::Digest { .. } => "agent_image_digest",
-            Self::Unpinned { .. } => "agent_image_unpinned",
+            Self::TooLong(_) => "agent_image_too_long",
+            Self::Repository(_) => "agent_image_repository",
+            Self::Tag(_) => "agent_image_tag",
+            Self::Digest(_) => "agent_image_digest",
+            Self::Unpinned(_) => "agent_image_unpinned",
         }
     }
 }
@@ -240,7 +207,7 @@ impl FromStr for AgentImage {
     fn from_str(whole: &str) -> Result<Self, BadAgentImage> {
         let text = || shortened(whole);
         if whole.len() > IMAGE_MAX {
-            return Err(BadAgentImage::TooLong { text: text() });
+            return Err(BadAgentImage::TooLong(text()));
         }
         let (named, digest) = match whole.split_once('@') {
             Some((named, digest)) => (named, Some(digest)),
@@ -253,16 +220,16 @@ impl FromStr for AgentImage {
             None => (named, None),
         };
         if !is_repository(repository) {
-            return Err(BadAgentImage::Repository { text: text() });
+            return Err(BadAgentImage::Repository(text()));
         }
         if tag.is_some_and(|it| !is_tag(it)) {
-            return Err(BadAgentImage::Tag { text: text() });
+            return Err(BadAgentImage::Tag(text()));
         }
         if digest.is_some_and(|it| !is_digest(it)) {
-            return Err(BadAgentImage::Digest { text: text() });
+            return Err(BadAgentImage::Digest(text()));
         }
         if tag.is_none() && digest.is_none() {
-            return Err(BadAgentImage::Unpinned { text: text() });
+            return Err(BadAgentImage::Unpinned(text()));
         }
         Ok(Self(whole.to_owned()))
     }

@@ -68,7 +68,7 @@ pub fn accept(
 
 /// Reads the metadata and the status of an object as an API server writes them.
 pub fn read(object: &Value) -> Result<(ObjectKey, Object), Refusal> {
-    let bad = |what: &str| Refusal::MetadataMalformed { what: what.to_owned() };
+    let bad = |what: &str| Refusal::MetadataMalformed(what.to_owned());
     let metadata = object.get("metadata").and_then(Value::as_object).ok_or(bad("metadata"))?;
     let text = |member: &str| {
         let text = metadata.get(member).and_then(Value::as_str);
@@ -111,12 +111,12 @@ fn map<'a>(
     match metadata.get(member) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::Object(map)) => Ok(Some(map)),
-        Some(_) => Err(Refusal::MetadataMalformed { what: member.to_owned() }),
+        Some(_) => Err(Refusal::MetadataMalformed(member.to_owned())),
     }
 }
 
 fn finalizers(metadata: &Map<String, Value>) -> Result<Vec<String>, Refusal> {
-    let bad = || Refusal::MetadataMalformed { what: "finalizers".to_owned() };
+    let bad = || Refusal::MetadataMalformed("finalizers".to_owned());
     match metadata.get("finalizers") {
         None | Some(Value::Null) => Ok(vec![]),
         Some(Value::Array(list)) => {

@@ -35,7 +35,7 @@ fn an_object_with_our_finalizer_was_ours_before() {
 fn a_key_that_is_none_is_refused() {
     let bad = ObjectKey { name: "Not A Name".to_owned(), ..key() };
     let refusal = accept(bad, &object(), &context(), START).unwrap_err();
-    assert_eq!(refusal, Refusal::InvalidInput { what: "name".to_owned() });
+    assert_eq!(refusal, Refusal::InvalidInput("name".to_owned()));
 }
 
 #[test]
@@ -86,14 +86,14 @@ fn metadata_of_another_shape_is_refused_by_its_member() {
         let mut metadata = good.clone();
         metadata[member] = value;
         let refusal = read(&json!({ "metadata": metadata })).unwrap_err();
-        assert_eq!(refusal, Refusal::MetadataMalformed { what: what.to_owned() });
+        assert_eq!(refusal, Refusal::MetadataMalformed(what.to_owned()));
     }
     for value in [json!(null), json!({}), json!({ "metadata": 1 })] {
         let refusal = read(&value).unwrap_err();
-        assert_eq!(refusal, Refusal::MetadataMalformed { what: "metadata".to_owned() });
+        assert_eq!(refusal, Refusal::MetadataMalformed("metadata".to_owned()));
     }
     let status = read(&json!({ "metadata": good, "status": { "identity": 3 } })).unwrap_err();
-    assert_eq!(status, Refusal::MetadataMalformed { what: "status.identity".to_owned() });
+    assert_eq!(status, Refusal::MetadataMalformed("status.identity".to_owned()));
 }
 
 proptest! {

@@ -96,7 +96,7 @@ impl Resource {
     /// A stored row; one that breaks the invariants is refused here and not found out later.
     pub fn hydrate(fields: Fields) -> Result<Self, Refusal> {
         match first_offence(&fields) {
-            Some(what) => Err(Refusal::InvalidInput { what: what.to_owned() }),
+            Some(what) => Err(Refusal::InvalidInput(what.to_owned())),
             None => Ok(Self { fields }),
         }
     }
@@ -190,7 +190,7 @@ impl Resource {
     /// The record of the current name, as the object shall carry it.
     pub fn recorded(&self, name_ledger: &NameLedger) -> Option<Recorded> {
         let row = self.current(name_ledger)?;
-        let standing = match row.state {
+        let state = match row.state {
             NameState::Intended => {
                 recorded::IdentityState::Intended { request: self.mark().request }
             }
@@ -198,7 +198,7 @@ impl Resource {
             NameState::Gone => recorded::IdentityState::Gone,
             NameState::Foreign | NameState::Abandoned => return None,
         };
-        Some(Recorded::new(self.binding(), standing, self.identity()?.clone()))
+        Some(Recorded::new(self.binding(), state, self.identity()?.clone()))
     }
 
     /// The facts of the row. `unrecorded` is what the identity is where the ledger names none.

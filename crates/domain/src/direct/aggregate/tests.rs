@@ -57,7 +57,7 @@ fn a_row_that_breaks_an_invariant_is_refused_by_its_field() {
         let mut fields = fields();
         bend(&mut fields);
         let refusal = Resource::hydrate(fields).unwrap_err();
-        assert_eq!(refusal, Refusal::InvalidInput { what: what.to_owned() });
+        assert_eq!(refusal, Refusal::InvalidInput(what.to_owned()));
         assert!(!refusal.to_string().ends_with("must be valid"), "{refusal}");
     }
 }

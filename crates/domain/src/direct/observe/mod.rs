@@ -130,7 +130,7 @@ pub fn fold(resource: &Resource, name_ledger: &NameLedger, snapshot: &Snapshot) 
         sightings,
         found,
         spec: judge.spec(),
-        etag: judge.standing().and_then(|it| it.etag.clone()),
+        etag: judge.found_object().and_then(|it| it.etag.clone()),
         operation: snapshot.operations.iter().flatten().next().map(|it| it.name.clone()),
         retry_after: judge.retry_after(),
         heard_until: snapshot.heard_until,
@@ -158,8 +158,8 @@ impl Stamped {
 
     fn unrecorded(&self, resource: &Resource) -> Identity {
         match self {
-            Self::Not(Unbound::Foreign { .. }) => Identity::BoundElsewhere,
-            Self::Not(Unbound::Malformed { .. }) => Identity::Malformed,
+            Self::Not(Unbound::Foreign(_)) => Identity::BoundElsewhere,
+            Self::Not(Unbound::Malformed(_)) => Identity::Malformed,
             Self::Nothing | Self::Bound(_) if resource.is_witnessed() => Identity::None,
             Self::Nothing | Self::Bound(_) => Identity::Lost,
         }
@@ -294,7 +294,7 @@ impl Judge<'_> {
         self.snapshot.cloud.as_ref().filter(|it| self.on_record.as_ref() == Some(&it.identified))
     }
 
-    fn standing(&self) -> Option<&Found> {
+    fn found_object(&self) -> Option<&Found> {
         self.asked()?.found.as_ref().ok()?.as_ref()
     }
 

@@ -67,14 +67,33 @@ impl Reconciler for Direct {
         Reconciled { verdict, next, rows }
     }
 
+    /// A verb whose cloud object is not recorded as ours, or whose end was not recorded before this
+    /// step, is not applied.
     fn address(
         &self,
         kind: EffectKind,
         record: &Record<Resource>,
-        after: (&Resource, &NameLedger),
+        (next, name_ledger): (&Resource, &NameLedger),
         seen: &Observed,
     ) -> Option<Effect> {
-        address(kind, record, after, seen)
+        let object = next.object().clone();
+        let identified = next.identity().cloned();
+        let at = || Precondition::of(next.current(name_ledger)?, seen.etag.as_deref());
+        match kind {
+            EffectKind::AddFinalizer => Some(Effect::AddFinalizer { object }),
+            EffectKind::Stamp => {
+                Some(Effect::Stamp { object, recorded: next.recorded(name_ledger)? })
+            }
+            EffectKind::Create => {
+                Some(Effect::Create { identified: identified?, mark: next.mark() })
+            }
+            EffectKind::Update => Some(Effect::Update { identified: identified?, at: at()? }),
+            EffectKind::Delete => Some(Effect::Delete { identified: identified?, at: at()? }),
+            EffectKind::RemoveFinalizer => {
+                let ended = record.state.ended(&record.name_ledger)?;
+                Some(Effect::RemoveFinalizer { object, ended })
+            }
+        }
     }
 
     fn event(&self, kind: EventKind, _: &Resource, next: &Resource, _: &Observed) -> Option<Event> {
@@ -162,30 +181,6 @@ fn new_rows(
             name_ledger.abandon("usher", outcome.as_str(), now)
         }
         Some(RecordChange::Again | RecordChange::Ask | RecordChange::End(_)) | None => vec![],
-    }
-}
-
-/// Gives a verb the names it needs, from the rows as of the end of this step. A verb whose cloud
-/// object is not recorded as ours, or whose end was not recorded before this step, is not applied.
-fn address(
-    kind: EffectKind,
-    record: &Record<Resource>,
-    (next, name_ledger): (&Resource, &NameLedger),
-    seen: &Observed,
-) -> Option<Effect> {
-    let object = next.object().clone();
-    let identified = next.identity().cloned();
-    let at = || Precondition::of(next.current(name_ledger)?, seen.etag.as_deref());
-    match kind {
-        EffectKind::AddFinalizer => Some(Effect::AddFinalizer { object }),
-        EffectKind::Stamp => Some(Effect::Stamp { object, recorded: next.recorded(name_ledger)? }),
-        EffectKind::Create => Some(Effect::Create { identified: identified?, mark: next.mark() }),
-        EffectKind::Update => Some(Effect::Update { identified: identified?, at: at()? }),
-        EffectKind::Delete => Some(Effect::Delete { identified: identified?, at: at()? }),
-        EffectKind::RemoveFinalizer => {
-            let ended = record.state.ended(&record.name_ledger)?;
-            Some(Effect::RemoveFinalizer { object, ended })
-        }
     }
 }
 

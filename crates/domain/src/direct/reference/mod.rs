@@ -41,43 +41,31 @@ pub struct Named {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadReference {
     /// It is not a map of texts with the members `external`, `name` and `namespace`.
-    #[error("reference \"{what}\" is not of the strings external, or name and namespace")]
-    Shape {
-        /// The offending member, or the whole, shortened.
-        what: String,
-    },
+    #[error("reference \"{0}\" is not of the strings external, or name and namespace")]
+    Shape(String),
     /// Neither `external` nor `name` is there.
     #[error("reference has neither \"external\" nor \"name\"")]
     Empty,
     /// Both are there.
-    #[error("reference \"{external}\" has \"external\" beside \"name\" or \"namespace\"")]
-    Ambiguous {
-        /// The external text, shortened.
-        external: String,
-    },
+    #[error("reference \"{0}\" has \"external\" beside \"name\" or \"namespace\"")]
+    Ambiguous(String),
     /// The external text is not an identity.
-    #[error("external reference \"{text}\" is not an identity (segments joined by '/')")]
-    External {
-        /// The offending text, shortened.
-        text: String,
-    },
+    #[error("external reference \"{0}\" is not an identity (segments joined by '/')")]
+    External(String),
     /// The name is not a DNS subdomain, or the namespace not a DNS label.
-    #[error("reference name \"{text}\" is not a DNS subdomain, or as namespace not a DNS label")]
-    Name {
-        /// The offending text, shortened.
-        text: String,
-    },
+    #[error("reference name \"{0}\" is not a DNS subdomain, or as namespace not a DNS label")]
+    Name(String),
 }
 
 impl BadReference {
     /// The code of the refusal.
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::Shape { .. } => "reference_shape",
+            Self::Shape(_) => "reference_shape",
             Self::Empty => "reference_empty",
-            Self::Ambiguous { .. } => "reference_ambiguous",
-            Self::External { .. } => "reference_external",
-            Self::Name { .. } => "reference_name",
+            Self::Ambiguous(_) => "reference_ambiguous",
+            Self::External(_) => "reference_external",
+            Self::Name(_) => "reference_name",
         }
     }
 }
@@ -85,7 +73,7 @@ impl BadReference {
 impl Reference {
     /// Reads a reference; a name without a namespace lies in the one of the referrer.
     pub fn parse(value: &Value, namespace: &str) -> Result<Self, BadReference> {
-        let shape = |what: &str| BadReference::Shape { what: shortened(what) };
+        let shape = |what: &str| BadReference::Shape(shortened(what));
         let Value::Object(members) = value else {
             return Err(shape(&value.to_string()));
         };
@@ -103,13 +91,11 @@ impl Reference {
             (Some(external), None, None) => external
                 .parse()
                 .map(Self::External)
-                .map_err(|_| BadReference::External { text: shortened(external) }),
-            (Some(external), _, _) => {
-                Err(BadReference::Ambiguous { external: shortened(external) })
-            }
+                .map_err(|_| BadReference::External(shortened(external))),
+            (Some(external), _, _) => Err(BadReference::Ambiguous(shortened(external))),
             (None, Some(name), given) => {
                 let namespace = given.unwrap_or(namespace);
-                let bad = |text| Err(BadReference::Name { text: shortened(text) });
+                let bad = |text| Err(BadReference::Name(shortened(text)));
                 if !is_dns_subdomain(name) {
                     return bad(name);
                 }

@@ -108,7 +108,7 @@ fn a_cluster_is_ours_requested_or_anothers() {
 #[test]
 fn a_record_that_is_refused_or_anothers_is_malformed() {
     let it = machine(|_| ());
-    let refusal = Refusal::Quantity { text: "x".to_owned() };
+    let refusal = Refusal::Quantity("x".to_owned());
     let refused = Snapshot { reading: Ok(Some(Err(refusal))), ..snapshot(None) };
     assert_eq!(facts(&it, &refused).report, Reported::Malformed);
     let other = Report::read(&Raw { id: "m2".to_owned(), ..raw(Phase::Idle) }).unwrap();

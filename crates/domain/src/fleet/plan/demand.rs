@@ -173,7 +173,7 @@ mod tests {
     fn the_first_need_that_cannot_be_read_is_refused_by_name() {
         assert_eq!(check_needs(&[]), Ok(()));
         let refused = check_needs(&[cpus("1"), cpus("much"), RawNeed::default()]).unwrap_err();
-        assert_eq!(refused, Refusal::Quantity { text: "much".to_owned() });
+        assert_eq!(refused, Refusal::Quantity("much".to_owned()));
         let many = vec![cpus("1"); NEEDS_MAX + 1];
         assert_eq!(check_needs(&many[1..]), Ok(()));
         assert_eq!(check_needs(&many).unwrap_err().code(), "demand_too_long");

@@ -101,10 +101,10 @@ impl Need {
     /// Reads a need, or says what is wrong with it. Gangs and spread are not served.
     pub fn read(raw: &RawNeed) -> Result<Self, Refusal> {
         if let Some(key) = raw.spread.first() {
-            return Err(Refusal::Spread { text: shortened(key) });
+            return Err(Refusal::Spread(shortened(key)));
         }
         if raw.requirements.len() > LIST_MAX || raw.group.len() > LENGTH_MAX {
-            return Err(Refusal::Requirement { text: shortened(&raw.group) });
+            return Err(Refusal::Requirement(shortened(&raw.group)));
         }
         let requirements: Result<BTreeSet<_>, _> =
             raw.requirements.iter().map(Requirement::read).collect();
@@ -131,13 +131,13 @@ impl Need {
 
 impl Requirement {
     fn read(raw: &RawRequirement) -> Result<Self, Refusal> {
-        let bad = || Refusal::Requirement { text: shortened(&raw.key) };
+        let bad = || Refusal::Requirement(shortened(&raw.key));
         let operator = match raw.operator {
             1 => Operator::In,
             2 => Operator::NotIn,
             3 => Operator::Exists,
             4 => Operator::DoesNotExist,
-            5 => return Err(Refusal::Gang { text: shortened(&raw.key) }),
+            5 => return Err(Refusal::Gang(shortened(&raw.key))),
             _ => return Err(bad()),
         };
         let listed = match operator {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use usher_kernel::{NameLedger, Reconciled, Reconciler, Record, Timers, Timestamp};
 
-use super::aggregate::{Deadlines, Machine, State};
+use super::aggregate::{Deadlines, Machine};
 use super::effect::{Effect, Verb};
 use super::event::{Event, EventType};
 use super::merge::{Merged, merge};
@@ -57,7 +57,20 @@ impl Reconciler for MachineReconciler {
         _: (&Machine, &NameLedger),
         _: &Observed,
     ) -> Option<Effect> {
-        address(kind, &record.state)
+        let machine = &record.state;
+        let verb = match kind {
+            EffectKind::Create => Verb::Create,
+            EffectKind::Configure => {
+                let binding = machine.state().binding()?;
+                let metadata = binding.assignment.encode();
+                Verb::Configure { cluster: binding.cluster.clone(), metadata }
+            }
+            EffectKind::Drain => Verb::Drain { grace: machine.wanted().grace },
+            EffectKind::Delete => Verb::Delete,
+            EffectKind::Salvage => Verb::Salvage,
+        };
+        // The token is the one that an earlier step recorded.
+        Some(Effect { machine: machine.id().clone(), token: machine.fields().token, verb })
     }
 
     fn event(
@@ -67,56 +80,25 @@ impl Reconciler for MachineReconciler {
         next: &Machine,
         _: &Observed,
     ) -> Option<Event> {
-        Some(event(kind, before, next))
+        let bound = next.state().binding().or_else(|| before.state().binding());
+        Some(Event {
+            kind: match kind {
+                EventKind::Moved => EventType::Moved,
+                EventKind::Disputed => EventType::Disputed,
+                EventKind::Settled => EventType::Settled,
+                EventKind::Gone => EventType::Gone,
+            },
+            from: before.phase(),
+            to: next.phase(),
+            cluster: bound.map(|it| it.cluster.clone()),
+            error: next.state().error().map(str::to_owned),
+        })
     }
 
     /// A phase is overdue after its deadline, not at it.
     fn timers(&self, next: &Machine, _: &Observed) -> Timers {
         let overdue = next.deadline(&self.deadlines).after(Duration::from_millis(1));
         Timers { interval: self.interval, deadline: Some(overdue), ..Timers::default() }
-    }
-}
-
-/// Gives a verb its names, with the token that an earlier step recorded.
-fn address(kind: EffectKind, machine: &Machine) -> Option<Effect> {
-    let verb = match kind {
-        EffectKind::Create => Verb::Create,
-        EffectKind::Configure => {
-            let binding = machine.state().binding()?;
-            let metadata = binding.assignment.encode();
-            Verb::Configure { cluster: binding.cluster.clone(), metadata }
-        }
-        EffectKind::Drain => Verb::Drain { grace: machine.wanted().grace },
-        EffectKind::Delete => Verb::Delete,
-        EffectKind::Salvage => Verb::Salvage,
-    };
-    Some(Effect { machine: machine.id().clone(), token: machine.fields().token, verb })
-}
-
-fn event(kind: EventKind, before: &Machine, after: &Machine) -> Event {
-    let bound = after.state().binding().or_else(|| before.state().binding());
-    let error = match after.state() {
-        State::Failed { error, .. } => Some(error.clone()),
-        State::Speculative
-        | State::Creating
-        | State::Idle { .. }
-        | State::Configuring { .. }
-        | State::Configured { .. }
-        | State::Draining { .. }
-        | State::Deleting { .. }
-        | State::Gone => None,
-    };
-    Event {
-        kind: match kind {
-            EventKind::Moved => EventType::Moved,
-            EventKind::Disputed => EventType::Disputed,
-            EventKind::Settled => EventType::Settled,
-            EventKind::Gone => EventType::Gone,
-        },
-        from: before.phase(),
-        to: after.phase(),
-        cluster: bound.map(|it| it.cluster.clone()),
-        error,
     }
 }
 

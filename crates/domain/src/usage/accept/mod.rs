@@ -88,7 +88,7 @@ pub struct Surroundings {
 pub fn key(document: &Value) -> Result<UsageKey, Refusal> {
     let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str);
     let (api_version, kind) = (text("/apiVersion").unwrap_or(""), text("/kind").unwrap_or(""));
-    let not_a_usage = || Refusal::NotAUsage { what: shortened(&format!("{api_version} {kind}")) };
+    let not_a_usage = || Refusal::NotAUsage(shortened(&format!("{api_version} {kind}")));
     if api_version != USAGE_API_VERSION {
         return Err(not_a_usage());
     }
@@ -108,8 +108,8 @@ pub fn key(document: &Value) -> Result<UsageKey, Refusal> {
 /// What a document declares.
 pub fn spec(key: &UsageKey, document: &Value) -> Result<Spec, Refusal> {
     let spec = document.get("spec").and_then(Value::as_object);
-    let spec = spec.ok_or(Refusal::FieldMissing { field: "spec" })?;
-    let of = spec.get("of").ok_or(Refusal::FieldMissing { field: OF.root })?;
+    let spec = spec.ok_or(Refusal::FieldMissing("spec"))?;
+    let of = spec.get("of").ok_or(Refusal::FieldMissing(OF.root))?;
     let of = reference(&OF, key, of)?;
     let by = match spec.get("by") {
         None | Some(Value::Null) => None,
@@ -141,22 +141,22 @@ pub fn examine(key: &UsageKey, spec: &Spec, around: &Surroundings) -> Result<(),
         examine_place(key, by, around.by, &BY)?;
         if key.kind == UsageKind::Usage && !by.namespace.is_empty() && by.namespace != key.namespace
         {
-            return Err(Refusal::UserElsewhere { namespace: by.namespace.clone() });
+            return Err(Refusal::UserElsewhere(by.namespace.clone()));
         }
         if let (Pick::Name(of), Pick::Name(user)) = (&spec.of.pick, &by.pick) {
             let of = spec.of.key(of);
             if of == by.key(user) {
-                return Err(Refusal::UsesItself { object: of.to_string() });
+                return Err(Refusal::UsesItself(of.to_string()));
             }
         }
     }
     let namespace = spec.of.namespace.clone();
     if key.kind == UsageKind::Usage && namespace != key.namespace {
         if spec.by.is_none() {
-            return Err(Refusal::UserRequired { namespace });
+            return Err(Refusal::UserRequired(namespace));
         }
         if !around.consents {
-            return Err(Refusal::ConsentMissing { namespace });
+            return Err(Refusal::ConsentMissing(namespace));
         }
     }
     Ok(())
@@ -177,7 +177,7 @@ pub fn foreign(document: &Value) -> Result<(Option<ObjectKey>, Option<ObjectKey>
     let (group, _) = api_version.split_once('/').unwrap_or(("", ""));
     if !CROSSPLANE_GROUPS.contains(&group) || !matches!(text("/kind"), "Usage" | "ClusterUsage") {
         let what = shortened(&format!("{api_version} {}", text("/kind")));
-        return Err(Refusal::NotAUsage { what });
+        return Err(Refusal::NotAUsage(what));
     }
     let own = text("/metadata/namespace");
     let one = |fields: &Fields, side: &str| {
@@ -199,7 +199,7 @@ pub fn foreign(document: &Value) -> Result<(Option<ObjectKey>, Option<ObjectKey>
 fn examine_kind(reference: &Reference) -> Result<(), Refusal> {
     let unsupported = reference.group == UNGUARDED_GROUP || reference.group == PROTECTION_GROUP;
     if unsupported {
-        return Err(Refusal::KindUnsupported { kind: shortened(&reference.group_kind()) });
+        return Err(Refusal::KindUnsupported(shortened(&reference.group_kind())));
     }
     Ok(())
 }
@@ -212,15 +212,15 @@ fn examine_place(
 ) -> Result<(), Refusal> {
     let kind = || shortened(&group_kind(&reference.group, &reference.kind));
     match (scope, key.kind) {
-        (None, _) => Err(Refusal::KindUnknown { kind: kind() }),
+        (None, _) => Err(Refusal::KindUnknown(kind())),
         (Some(Scope::Namespaced), _) if reference.namespace.is_empty() => {
-            Err(Refusal::NamespaceMissing { field: fields.root })
+            Err(Refusal::NamespaceMissing(fields.root))
         }
         (Some(Scope::Cluster), UsageKind::Usage) if fields.root == OF.root => {
-            Err(Refusal::ScopeUnsupported { kind: kind() })
+            Err(Refusal::ScopeUnsupported(kind()))
         }
         (Some(Scope::Cluster), _) if !reference.namespace.is_empty() => {
-            Err(Refusal::NamespaceSuperfluous { field: fields.root })
+            Err(Refusal::NamespaceSuperfluous(fields.root))
         }
         (Some(Scope::Namespaced | Scope::Cluster), _) => Ok(()),
     }
@@ -235,10 +235,10 @@ fn reference(fields: &Fields, key: &UsageKey, value: &Value) -> Result<Reference
         Some(other) => Err(invalid(field, &shown(other))),
     };
     let api_version = text(value, "apiVersion", fields.api_version)?;
-    let api_version = api_version.ok_or(Refusal::FieldMissing { field: fields.api_version })?;
+    let api_version = api_version.ok_or(Refusal::FieldMissing(fields.api_version))?;
     let (group, version) = api_version_of(fields, &api_version)?;
     let kind = text(value, "kind", fields.kind)?;
-    let kind = kind_of(fields, &kind.ok_or(Refusal::FieldMissing { field: fields.kind })?)?;
+    let kind = kind_of(fields, &kind.ok_or(Refusal::FieldMissing(fields.kind))?)?;
     let by_name = value.get("resourceRef").filter(|it| !it.is_null());
     let by_labels = value.get("resourceSelector").filter(|it| !it.is_null());
     let (place, pick) = match (by_name, by_labels) {
@@ -246,7 +246,7 @@ fn reference(fields: &Fields, key: &UsageKey, value: &Value) -> Result<Reference
             let map = by_name.as_object();
             let map = map.ok_or_else(|| invalid(fields.name, &shown(by_name)))?;
             let name = text(map, "name", fields.name)?;
-            let name = name.ok_or(Refusal::FieldMissing { field: fields.name })?;
+            let name = name.ok_or(Refusal::FieldMissing(fields.name))?;
             (map, Pick::Name(object_name(fields.name, &name)?))
         }
         (None, Some(by_labels)) => {
@@ -255,7 +255,7 @@ fn reference(fields: &Fields, key: &UsageKey, value: &Value) -> Result<Reference
             (map, Pick::Match(selector(fields, map)?))
         }
         (None, None) | (Some(_), Some(_)) => {
-            return Err(Refusal::ReferenceAmbiguous { field: fields.root });
+            return Err(Refusal::ReferenceAmbiguous(fields.root));
         }
     };
     // Cluster-scoped users of a namespaced Usage say so with an empty namespace.
@@ -293,7 +293,7 @@ fn selector(fields: &Fields, map: &Map<String, Value>) -> Result<Selector, Refus
     }
     let controller = flag(fields.selector, map.get("matchControllerRef"))?.unwrap_or(false);
     if labels.is_empty() && !controller {
-        return Err(Refusal::SelectorEmpty { field: fields.root });
+        return Err(Refusal::SelectorEmpty(fields.root));
     }
     let selection = match map.get("selection") {
         None | Some(Value::Null) => Selection::First,

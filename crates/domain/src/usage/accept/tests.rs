@@ -115,10 +115,10 @@ fn hostile_references_are_refused_with_their_place() {
     let refusal = refused("/spec/of/resourceRef", json!({ "name": "x", "namespace": "A" }));
     assert_eq!(refusal, invalid("spec.of.namespace", "A"));
     assert_eq!(refused("/spec/of", json!(7)), invalid("spec.of", "7"));
-    assert_eq!(refused("/spec/of", Value::Null), Refusal::FieldMissing { field: "spec.of" });
-    assert_eq!(refused("/spec", Value::Null), Refusal::FieldMissing { field: "spec" });
+    assert_eq!(refused("/spec/of", Value::Null), Refusal::FieldMissing("spec.of"));
+    assert_eq!(refused("/spec", Value::Null), Refusal::FieldMissing("spec"));
     let both = json!({ "matchControllerRef": true });
-    let ambiguous = Refusal::ReferenceAmbiguous { field: "spec.of" };
+    let ambiguous = Refusal::ReferenceAmbiguous("spec.of");
     assert_eq!(refused("/spec/of/resourceSelector", both), ambiguous);
     assert_eq!(refused("/spec/of/resourceRef", Value::Null), ambiguous);
 }
@@ -130,7 +130,7 @@ fn hostile_selectors_are_refused_with_their_place() {
     let labels = "spec.by.resourceSelector.matchLabels";
     let expressions = "spec.by.resourceSelector.matchExpressions";
     let one = |value: Value| selector(json!({ "matchExpressions": [value] }));
-    let empty = Refusal::SelectorEmpty { field: "spec.by" };
+    let empty = Refusal::SelectorEmpty("spec.by");
     assert_eq!(selector(json!({})), empty);
     assert_eq!(selector(json!({ "matchLabels": {}, "matchExpressions": [] })), empty);
     assert_eq!(selector(json!({ "matchLabels": { "a b": "c" } })), invalid(labels, "a b"));
@@ -248,14 +248,14 @@ fn a_place_that_does_not_fit_the_kind_is_refused() {
         examine(&key, &spec, &Surroundings { of: scope, by: None, consents: false })
     };
     let field = "spec.of";
-    assert_eq!(judge(of(""), Some(Scope::Namespaced)), Err(Refusal::NamespaceMissing { field }));
-    assert_eq!(judge(of("a"), Some(Scope::Cluster)), Err(Refusal::NamespaceSuperfluous { field }));
+    assert_eq!(judge(of(""), Some(Scope::Namespaced)), Err(Refusal::NamespaceMissing(field)));
+    assert_eq!(judge(of("a"), Some(Scope::Cluster)), Err(Refusal::NamespaceSuperfluous(field)));
     let kind = "example.org/Database".to_owned();
-    assert_eq!(judge(of("a"), None), Err(Refusal::KindUnknown { kind }));
+    assert_eq!(judge(of("a"), None), Err(Refusal::KindUnknown(kind)));
     for group in [UNGUARDED_GROUP, PROTECTION_GROUP] {
         let it = Reference { group: group.to_owned(), ..of("a") };
         let kind = shortened(&it.group_kind());
-        assert_eq!(judge(it, Some(Scope::Namespaced)), Err(Refusal::KindUnsupported { kind }));
+        assert_eq!(judge(it, Some(Scope::Namespaced)), Err(Refusal::KindUnsupported(kind)));
     }
 }
 
@@ -273,7 +273,7 @@ fn nothing_is_accepted_that_uses_itself() {
     let scope = Some(Scope::Namespaced);
     let around = Surroundings { of: scope, by: scope, consents: true };
     let object = "example.org/Database ns/db".to_owned();
-    assert_eq!(examine(&usage_key("u"), &spec, &around), Err(Refusal::UsesItself { object }));
+    assert_eq!(examine(&usage_key("u"), &spec, &around), Err(Refusal::UsesItself(object)));
 }
 
 // Requirement: G-16

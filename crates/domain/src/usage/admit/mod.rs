@@ -227,7 +227,7 @@ fn namespace(deletion: &Deletion, index: &Graph) -> Option<Denial> {
         |it: &Entry| !it.by.is_empty() && it.by.iter().all(|user| user.namespace == *name);
     let holders: Vec<&Entry> =
         index.holders_in(name).filter(|it| project || !from_within(it)).collect();
-    let refusal = Refusal::NamespaceInUse { namespace: name.clone() };
+    let refusal = Refusal::NamespaceInUse(name.clone());
     let blocked = !holders.is_empty() || (project && deletion.rows_live);
     blocked.then(|| denial(refusal, &holders, Remedy::EmptyTheNamespace))
 }
@@ -239,7 +239,7 @@ fn update_of(update: &Update, index: &Graph, freshness: Freshness) -> Answer {
     }
     let holders: Vec<&Entry> = index.holders(&update.object).collect();
     if !holders.is_empty() {
-        let refusal = Refusal::MarkInUse { object: update.object.to_string() };
+        let refusal = Refusal::MarkInUse(update.object.to_string());
         return Answer::Deny(Box::new(denial(refusal, &holders, Remedy::KeepTheMark)));
     }
     unhindered(freshness)
@@ -262,7 +262,7 @@ fn declare(declaration: &Declaration, index: &Graph, freshness: Freshness) -> An
             let of = named(&spec.of);
             let by = spec.by.as_ref().map_or(vec![], named);
             let circle = index.circle((&of, &by), Through::Others(&usage.uid))?;
-            Some(Refusal::Circle { circle: shown(&circle) })
+            Some(Refusal::Circle(shown(&circle)))
         }),
     };
     match refusal {

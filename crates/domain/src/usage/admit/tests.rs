@@ -195,7 +195,7 @@ fn a_namespace_is_deletable_if_its_objects_are_deleted_in_order() {
     });
     for held in [from_outside, reasoned()] {
         let denial = denied(delete(namespace_of("ns"), &index([held])));
-        assert_eq!(denial.refusal, Refusal::NamespaceInUse { namespace: "ns".to_owned() });
+        assert_eq!(denial.refusal, Refusal::NamespaceInUse("ns".to_owned()));
         assert_eq!((denial.remedy, denial.record), (Remedy::EmptyTheNamespace, None));
     }
     assert_eq!(delete(namespace_of("other"), &index([reasoned()])), Answer::Allow(None));
@@ -226,7 +226,7 @@ fn a_mark_stays_while_any_usage_holds() {
         |marked, keeps_mark| Request::Update(Update { object: key("db"), marked, keeps_mark });
     let (held, free) = (index([usage(|_| {})]), index([]));
     let denial = denied(ask(&update(true, false), &held, Freshness::Cached));
-    assert_eq!(denial.refusal, Refusal::MarkInUse { object: key("db").to_string() });
+    assert_eq!(denial.refusal, Refusal::MarkInUse(key("db").to_string()));
     assert_eq!(denial.remedy, Remedy::KeepTheMark);
     assert_eq!(ask(&update(true, false), &free, Freshness::Cached), Answer::Recheck);
     assert_eq!(ask(&update(true, false), &free, Freshness::Live), Answer::Allow(None));
@@ -285,7 +285,7 @@ fn a_circle_is_refused_with_its_members() {
     let denial = denied(ask(&request, &index([reversed.clone()]), Freshness::Cached));
     let (app, db) = (key("app"), key("db"));
     let circle = format!("{app} → {db} → {app}");
-    assert_eq!(denial.refusal, Refusal::Circle { circle });
+    assert_eq!(denial.refusal, Refusal::Circle(circle));
     let over = Usage { status: Status::default(), ..reversed };
     assert_eq!(ask(&request, &index([over]), Freshness::Live), Answer::Allow(None));
 }

@@ -207,16 +207,14 @@ impl Judge<'_> {
         let of_changed = status.of.as_ref() != Some(&meant.of);
         if of_changed && !consents && !meant.of.found.is_empty() {
             let namespace = spec.of.namespace.clone();
-            return (Resolution::Refused, None, Some(Refusal::ConsentMissing { namespace }));
+            return (Resolution::Refused, None, Some(Refusal::ConsentMissing(namespace)));
         }
         if of_changed || status.by != meant.by {
             return (Resolution::Changed, Some(meant), None);
         }
         match circle {
             None => (Resolution::Same, None, None),
-            Some(circle) => {
-                (Resolution::Refused, None, Some(Refusal::Circle { circle: circle.clone() }))
-            }
+            Some(circle) => (Resolution::Refused, None, Some(Refusal::Circle(circle.clone()))),
         }
     }
 
@@ -251,7 +249,7 @@ impl Judge<'_> {
             Found::KindRemoved => (Of::KindRemoved, Answer::Absent { settled: false }),
             Found::Present(object) => {
                 let answer = Answer::Present { uid: object.uid.clone(), ours: true };
-                (self.standing(key, object), answer)
+                (self.judge_existing(key, object), answer)
             }
         };
         let sighting = Some(self.sighting(Role::Mark.name(key), answer));
@@ -263,7 +261,7 @@ impl Judge<'_> {
         Target { of: fact, object: uid.map(|it| (key.clone(), it)), proven, sighting }
     }
 
-    fn standing(&self, key: &ObjectKey, object: &Object) -> Of {
+    fn judge_existing(&self, key: &ObjectKey, object: &Object) -> Of {
         if object.deleting {
             return Of::Leaving;
         }

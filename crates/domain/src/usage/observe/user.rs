@@ -24,8 +24,8 @@ impl Judge<'_> {
 
     fn user(&self, key: &ObjectKey) -> (By, Option<Answer>) {
         let row = self.recorded(Role::User, key);
-        let standing = row.map_or(NameState::Intended, |it| it.state);
-        let was_seen = match standing {
+        let state = row.map_or(NameState::Intended, |it| it.state);
+        let was_seen = match state {
             NameState::Seen | NameState::Gone => true,
             NameState::Intended | NameState::Foreign | NameState::Abandoned => false,
         };
@@ -33,7 +33,7 @@ impl Judge<'_> {
             Err(why) => (By::Unknown, Some(Answer::Unknown(why))),
             // Nothing is recorded of it: should the kind reappear, the users that were seen are
             // known.
-            Ok(Found::KindRemoved) if standing == NameState::Gone => (By::Gone, None),
+            Ok(Found::KindRemoved) if state == NameState::Gone => (By::Gone, None),
             Ok(Found::KindRemoved) => (By::KindRemoved, None),
             Ok(Found::Absent) => {
                 // A user that a selector found existed when it was found.
@@ -48,7 +48,7 @@ impl Judge<'_> {
             Ok(Found::Present(object)) => {
                 let same = row.and_then(|it| it.uid.as_ref()) == Some(&object.uid);
                 let once = self.usage.facts().resolve == Resolve::Once;
-                let other = was_seen && (!same || standing == NameState::Gone);
+                let other = was_seen && (!same || state == NameState::Gone);
                 let ours = !(once && other);
                 let answer = Answer::Present { uid: object.uid.clone(), ours };
                 let by = match (ours, object.deleting) {

@@ -67,11 +67,56 @@ impl Reconciler for UsageReconciler {
         _: (&Usage, &NameLedger),
         seen: &Observed,
     ) -> Option<Effect> {
-        address(kind, &record.state, seen)
+        let usage = &record.state;
+        match kind {
+            EffectKind::AddFinalizer => Some(Effect::AddFinalizer),
+            EffectKind::Yield => Some(Effect::Yield),
+            EffectKind::Retire => Some(Effect::Retire),
+            EffectKind::RemoveFinalizer => Some(Effect::RemoveFinalizer),
+            EffectKind::Mark => {
+                let (object, uid) = seen.unmarked.clone()?;
+                Some(Effect::Mark { object, uid, mark: usage.mark().to_owned() })
+            }
+            EffectKind::Unblock => {
+                let (object, uid) = seen.blocking.clone()?;
+                Some(Effect::Unblock { object, uid })
+            }
+            EffectKind::Unmark => {
+                let (object, uid, mark) = seen.excess.clone()?;
+                Some(Effect::Unmark { object, uid, mark })
+            }
+            EffectKind::HandOver => {
+                let (denied, _) = replay::next(&seen.denied)?;
+                let (to, uid) = denied.holder.clone()?;
+                let attempt = usage.attempt(&denied.uid)?.clone();
+                let attempt = Attempt { progress: Progress::Recorded, ..attempt };
+                Some(Effect::HandOver { to, uid, attempt })
+            }
+            EffectKind::Replay => {
+                let (denied, _) = replay::next(&seen.denied)?;
+                let attempt = usage.attempt(&denied.uid)?.clone();
+                Some(Effect::Replay {
+                    object: attempt.object,
+                    uid: attempt.uid,
+                    propagation: attempt.propagation,
+                    revision: denied.revision.clone(),
+                })
+            }
+        }
     }
 
     fn event(&self, kind: EventKind, usage: &Usage, _: &Usage, seen: &Observed) -> Option<Event> {
-        event(kind, usage, seen)
+        match kind {
+            EventKind::Protected => Some(Event::Protected),
+            EventKind::Exposed => Some(Event::Exposed),
+            EventKind::Released => Some(Event::Released),
+            EventKind::AttemptSettled => {
+                let (denied, verdict) = replay::next(&seen.denied)?;
+                let object = usage.attempt(&denied.uid)?.object.clone();
+                let (uid, outcome) = (denied.uid.clone(), verdict.outcome?);
+                Some(Event::AttemptSettled { object, uid, outcome })
+            }
+        }
     }
 
     fn timers(&self, _: &Usage, _: &Observed) -> Timers {
@@ -124,59 +169,6 @@ fn intended(meant: Option<&Meant>, name_ledger: &NameLedger, now: Timestamp) -> 
         Some(Row { incarnation, ..Row::intended(name, "usher", now) })
     });
     fresh.collect()
-}
-
-fn event(kind: EventKind, usage: &Usage, seen: &Observed) -> Option<Event> {
-    match kind {
-        EventKind::Protected => Some(Event::Protected),
-        EventKind::Exposed => Some(Event::Exposed),
-        EventKind::Released => Some(Event::Released),
-        EventKind::AttemptSettled => {
-            let (denied, verdict) = replay::next(&seen.denied)?;
-            let object = usage.attempt(&denied.uid)?.object.clone();
-            let (uid, outcome) = (denied.uid.clone(), verdict.outcome?);
-            Some(Event::AttemptSettled { object, uid, outcome })
-        }
-    }
-}
-
-/// Gives a verb the names it needs.
-fn address(kind: EffectKind, usage: &Usage, seen: &Observed) -> Option<Effect> {
-    match kind {
-        EffectKind::AddFinalizer => Some(Effect::AddFinalizer),
-        EffectKind::Yield => Some(Effect::Yield),
-        EffectKind::Retire => Some(Effect::Retire),
-        EffectKind::RemoveFinalizer => Some(Effect::RemoveFinalizer),
-        EffectKind::Mark => {
-            let (object, uid) = seen.unmarked.clone()?;
-            Some(Effect::Mark { object, uid, mark: usage.mark().to_owned() })
-        }
-        EffectKind::Unblock => {
-            let (object, uid) = seen.blocking.clone()?;
-            Some(Effect::Unblock { object, uid })
-        }
-        EffectKind::Unmark => {
-            let (object, uid, mark) = seen.excess.clone()?;
-            Some(Effect::Unmark { object, uid, mark })
-        }
-        EffectKind::HandOver => {
-            let (denied, _) = replay::next(&seen.denied)?;
-            let (to, uid) = denied.holder.clone()?;
-            let attempt = usage.attempt(&denied.uid)?.clone();
-            let attempt = Attempt { progress: Progress::Recorded, ..attempt };
-            Some(Effect::HandOver { to, uid, attempt })
-        }
-        EffectKind::Replay => {
-            let (denied, _) = replay::next(&seen.denied)?;
-            let attempt = usage.attempt(&denied.uid)?.clone();
-            Some(Effect::Replay {
-                object: attempt.object,
-                uid: attempt.uid,
-                propagation: attempt.propagation,
-                revision: denied.revision.clone(),
-            })
-        }
-    }
 }
 
 #[cfg(test)]

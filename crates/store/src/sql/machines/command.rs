@@ -96,7 +96,7 @@ async fn hold_no_other(
     let other = sqlx::query_scalar::<Db, String>(sql).bind(*holder.as_uuid()).bind(*id.as_uuid());
     let other = other.fetch_optional(&mut *conn).await.doing("read who holds machines")?;
     match other {
-        Some(what) => Err(Error::FleetRefused(Refusal::MachineHeld { what })),
+        Some(what) => Err(Error::FleetRefused(Refusal::MachineHeld(what))),
         None => Ok(()),
     }
 }

@@ -201,7 +201,7 @@ impl MachineRow {
             serde_json::from_str(&self.name_ledger).map_err(|_| corrupt(&row, "name ledger"))?;
         let state = Machine::hydrate(fields).map_err(|refusal| {
             let field =
-                if let Refusal::InvalidInput { what } = &refusal { what } else { refusal.code() };
+                if let Refusal::InvalidInput(what) = &refusal { what } else { refusal.code() };
             corrupt(&row, field)
         })?;
         let phase: Phase = record::word(&row, "phase", &self.phase)?;

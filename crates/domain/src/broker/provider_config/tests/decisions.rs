@@ -18,7 +18,7 @@ fn decide(state: &ProviderConfig, rows: &[Row], seen: &Observed) -> Parts {
 }
 
 fn observed(facts: Facts) -> Observed {
-    Observed { facts, sightings: vec![], standing: vec![] }
+    Observed { facts, sightings: vec![], existing: vec![] }
 }
 
 fn soon() -> Wake {
@@ -69,13 +69,13 @@ fn every_verb_is_addressed_by_the_rows() {
         (&leaving, all.clone(), absent, delete_anchor(&it, G1, "a1"), Reason::DeletingAnchor),
         (&it, all, anchor_leaves, delete_anchor(&it, G2, "a2"), Reason::DeletingAnchor),
     ];
-    let standing = vec![
+    let existing = vec![
         (it.external_secret_name(G1), "r-e".to_owned()),
         (it.secret_name(G1), "r-s".to_owned()),
     ];
     for (it, rows, facts, verb, reason) in cases {
         let expected = (it.clone(), vec![], Some(verb), soon(), reason);
-        let seen = Observed { standing: standing.clone(), ..observed(facts) };
+        let seen = Observed { existing: existing.clone(), ..observed(facts) };
         assert_eq!(decide(it, &rows, &seen), expected, "{reason}");
     }
 }
@@ -114,8 +114,8 @@ fn a_verb_on_an_object_not_recorded_as_ours_is_not_applied() {
     let it = config(|_| ());
     let leaving = out(G1);
     let absent = Facts { anchor: Anchor::Ours, ..NOTHING };
-    let standing = vec![(it.config_name(G1), "r1".to_owned())];
-    let up = || Observed { standing: standing.clone(), ..observed(UP) };
+    let existing = vec![(it.config_name(G1), "r1".to_owned())];
+    let up = || Observed { existing: existing.clone(), ..observed(UP) };
     let [anchor, name] = [it.anchor_name(G1), it.config_name(G1)];
     let cases = [
         (&it, vec![intended(anchor.clone())], observed(absent), "the anchor was not seen"),
@@ -139,7 +139,7 @@ fn the_anchor_waits_for_the_in_flight_grace() {
     let absent = observed(Facts { anchor: Anchor::Ours, ..NOTHING });
     let expected = (loud.clone(), vec![], None, Wake::At(grace_end()), Reason::InFlightGrace);
     assert_eq!(decide(&loud, &rows, &absent), expected);
-    let up = Observed { standing: vec![(loud.config_name(G1), "r1".to_owned())], ..observed(UP) };
+    let up = Observed { existing: vec![(loud.config_name(G1), "r1".to_owned())], ..observed(UP) };
     let delete = decide(&loud, &rows, &up).2;
     assert!(matches!(delete, Some(Verb::Delete { .. })), "objects may be deleted all the while");
     let quiet = ProviderConfig { grace_until: Some(NOW), ..loud };

@@ -195,7 +195,7 @@ fn a_complete_snapshot_of_nothing_is_absence() {
             it.secret_name(G1),
         ];
         let sightings = names.map(sighting).to_vec();
-        let expected = Observed { facts: NOTHING, sightings, standing: vec![] };
+        let expected = Observed { facts: NOTHING, sightings, existing: vec![] };
         assert_eq!(
             fold(&it, &NameLedger::default(), &bent(|_| ())),
             expected,
@@ -290,10 +290,10 @@ fn an_object_is_ours_by_labels_and_by_the_recorded_anchor_as_owner() {
             }),
         );
         assert_eq!(folded.facts.object, expected, "{why}");
-        let standing = [(name.clone(), "r-c".to_owned())];
-        let standing = standing.into_iter().filter(|_| expected != Object::Foreign);
+        let existing = [(name.clone(), "r-c".to_owned())];
+        let existing = existing.into_iter().filter(|_| expected != Object::Foreign);
         let beside = (it.external_secret_name(G1), "r-e".to_owned());
-        assert_eq!(folded.standing, standing.chain([beside]).collect::<Vec<_>>(), "{why}");
+        assert_eq!(folded.existing, existing.chain([beside]).collect::<Vec<_>>(), "{why}");
     }
 }
 
@@ -392,7 +392,7 @@ fn a_secret_is_ours_by_its_external_secret_and_recorded_when_seen() {
     assert_eq!(recorded(&it.secret_name(G1)), Some(Uid::new("s")), "in the same snapshot");
     let alone = bent(|snapshot| snapshot.secret = Ok(Some(secret.clone())));
     let left = fold(&it, &after, &alone);
-    assert_eq!(left.standing, [(it.secret_name(G1), "r-s".to_owned())], "not collected yet");
+    assert_eq!(left.existing, [(it.secret_name(G1), "r-s".to_owned())], "not collected yet");
     let stranger = Found { object: object("s", Some("a")), ..secret };
     let strange = bent(|snapshot| snapshot.secret = Ok(Some(stranger)));
     let facts = fold(&it, &name_ledger, &strange).facts;

@@ -299,7 +299,7 @@ fn consent_is_needed_for_new_objects_and_not_for_held_ones() {
     let mut snapshot = snapshot();
     snapshot.consents = Ok(false);
     let edited = seen(&usage(|it| spec(it).of = reference("new")), rows(), &snapshot);
-    let refusal = Refusal::ConsentMissing { namespace: "ns".to_owned() };
+    let refusal = Refusal::ConsentMissing("ns".to_owned());
     assert_eq!(edited.refusal, Some(refusal));
     assert_eq!(seen(&usage(|_| {}), rows(), &snapshot).facts, STEADY);
 }
