@@ -148,7 +148,7 @@ pub struct DemandView {
     pub shard: ShardId,
     /// Grows with every report.
     pub version: Version,
-    pub heard_at: Timestamp,
+    pub received_at: Timestamp,
     /// Whether its last report is held until it is repeated.
     pub is_held: bool,
     pub needs: Vec<RawNeed>,

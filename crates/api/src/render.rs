@@ -55,7 +55,7 @@ pub(crate) fn why(why: &Why) -> wire::Why {
         blockers: why.blockers.iter().map(blocker).collect(),
         advice: why.advice.iter().map(advice).collect(),
         attempts: why.attempts,
-        next_look_at: maybe(why.next_look_at),
+        next_reconcile_at: maybe(why.next_reconcile_at),
         parked: why.parked,
         trouble: why.trouble.clone(),
     }
@@ -108,7 +108,7 @@ fn row(it: &Row) -> wire::ReceiptRow {
     wire::ReceiptRow {
         name: name(&it.name),
         incarnation: it.incarnation,
-        standing: it.state.as_str().to_owned(),
+        state: it.state.as_str().to_owned(),
         uid: it.uid.as_ref().map(|it| it.0.clone()),
         evidence: wire::Evidence {
             by: it.evidence.by.clone(),

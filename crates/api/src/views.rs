@@ -147,7 +147,7 @@ pub struct Why {
     /// Failed attempts since the last completed step.
     pub attempts: u32,
     /// When it is reconciled next; `None` if only a wake-up does.
-    pub next_look_at: Option<Timestamp>,
+    pub next_reconcile_at: Option<Timestamp>,
     /// Whether it waits for an operator to retry it.
     pub parked: bool,
     /// The error of the last step, if it failed.
@@ -289,7 +289,7 @@ pub struct NodeView {
     pub resource: String,
     pub liveness: Liveness,
     /// The last heartbeat that this process received.
-    pub heard_at: Option<Timestamp>,
+    pub last_heartbeat_at: Option<Timestamp>,
     pub agent_version: Option<String>,
 }
 

@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 use usher_wire::http::{EVENTS_TYPE, Problem, Secret};
 
-use crate::stop::CliError;
+use crate::error::CliError;
 
 /// The longest response body that is read.
 const ANSWER_MAX: usize = 64 * 1024 * 1024;

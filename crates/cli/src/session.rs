@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::client::{Client, encoded};
 use crate::console::{Console, Form};
 use crate::environment::variable;
-use crate::stop::CliError;
+use crate::error::CliError;
 
 /// The flags of every command that calls a server.
 #[derive(Clone, clap::Args)]

@@ -12,12 +12,12 @@ use usher_wire::operator::Resource;
 
 use crate::client::encoded;
 use crate::console::{self, Form};
+use crate::error::CliError;
 use crate::session::Session;
-use crate::stop::CliError;
 
 /// How long to wait for an event before reading the resource anyway: not every phase change has an
 /// event, and the stream can break.
-const LOOK: Duration = Duration::from_secs(1);
+const READ_AFTER: Duration = Duration::from_secs(1);
 
 #[derive(Clone, clap::Args)]
 pub struct Waiting {
@@ -57,7 +57,7 @@ pub async fn until(
             )));
         }
         // A timeout is not an error: the resource is read either way.
-        let _ = timeout(LOOK, news.next()).await;
+        let _ = timeout(READ_AFTER, news.next()).await;
         match session.client.read::<Resource>(&path).await {
             Ok(next) => resource = next,
             Err(why) if why.is_passing() => {}

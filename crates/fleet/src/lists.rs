@@ -38,7 +38,7 @@ pub struct Taken {
     /// Whether a record was lost: then the next list must not continue after this one.
     pub is_lossy: bool,
     /// How many machines were notified.
-    pub told: usize,
+    pub notified: usize,
 }
 
 /// What was wrong with a record.
@@ -144,7 +144,7 @@ impl Memory {
                 (Some(slot), report) => {
                     let message = Message { source: Source::List, stamp, answer };
                     let mark = report.map(|it| it.1);
-                    taken.told += usize::from(self.speak_to(slot, mark, message, now));
+                    taken.notified += usize::from(self.speak_to(slot, mark, message, now));
                 }
                 (None, Some((report, _))) => taken.new.push(report),
                 (None, None) => _ = taken.unread.insert(id),
@@ -160,7 +160,7 @@ impl Memory {
                 };
                 let credence = counts.credence(guard);
                 taken.credence = Some(credence);
-                taken.told += self.weigh(credence, &named, stamp, now);
+                taken.notified += self.weigh(credence, &named, stamp, now);
             }
             Scope::Delta => self.name_in_list(&named),
         }
@@ -175,8 +175,8 @@ impl Memory {
         message: Message,
         now: Timestamp,
     ) -> bool {
-        let Some(standing) = self.standing(slot) else { return false };
-        if mark == Some(standing.mark) && !standing.is_open {
+        let Some(entry) = self.known_machine(slot) else { return false };
+        if mark == Some(entry.mark) && !entry.is_open {
             return false;
         }
         self.post(slot, message, now);

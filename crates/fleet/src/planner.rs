@@ -63,7 +63,7 @@ impl Planner {
 
     /// Reads what other processes wrote, and plans if something changed or became due.
     async fn cycle(&mut self) {
-        let read = self.hear().await;
+        let read = self.read_stored().await;
         if let Err(error) = &read {
             tracing::warn!(error = %chain(error), "failed to read fleet demand");
         }
@@ -76,13 +76,13 @@ impl Planner {
             tracing::warn!(error = %chain(&error), "failed to write machine aims");
         }
         let memory = self.epoch.memory();
-        self.epoch.tally.stands(memory.phases(), memory.load(now));
+        self.epoch.tally.set_machines(memory.phases(), memory.load(now));
         let (epoch, believed) = (memory.epoch(), memory.is_list_believed());
         self.epoch.tally.holds(epoch, self.epoch.is_paused(), believed);
     }
 
     /// Reads rows and demand that other processes wrote, and whether the shard is paused.
-    async fn hear(&mut self) -> Result<(), Error> {
+    async fn read_stored(&mut self) -> Result<(), Error> {
         let shard = self.epoch.lease().shard;
         let state = self.epoch.store.shard(shard.clone()).await?;
         let said = state.map_or(Switch::Run, |it| it.switch());
@@ -96,7 +96,7 @@ impl Planner {
             self.epoch.set_paused(switch == Switch::Paused);
             self.epoch.memory().touch();
         }
-        self.hear_machines().await?;
+        self.read_machines().await?;
         for (cluster, version) in self.epoch.store.demand_versions(&shard).await? {
             if self.read.get(&cluster) == Some(&version) {
                 continue;
@@ -113,7 +113,7 @@ impl Planner {
     }
 
     /// Records and wakes machines that other processes wrote.
-    async fn hear_machines(&self) -> Result<(), Error> {
+    async fn read_machines(&self) -> Result<(), Error> {
         let shard = self.epoch.lease().shard;
         loop {
             let roll = self.epoch.store.woken_machines(&shard, BATCH).await?;

@@ -396,7 +396,7 @@ impl Tally {
     }
 
     /// Sets the gauges of machines and steps.
-    pub fn stands(&self, phases: &[usize], (running, waiting): (usize, usize)) {
+    pub fn set_machines(&self, phases: &[usize], (running, waiting): (usize, usize)) {
         let gauge = |many: usize| i64::try_from(many).unwrap_or(i64::MAX);
         for (phase, count) in Phase::ALL.iter().zip(phases) {
             self.machines.get_or_create(&[("state", phase.as_str())]).set(gauge(*count));

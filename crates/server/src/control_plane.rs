@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::provider_config::ProviderConfig;
 use usher_domain::broker::render::tags;
-use usher_domain::broker::snapshot::{Peer as PeerSnapshot, PeerState, TokenState};
+use usher_domain::broker::snapshot::{Peer as PeerSnapshot, PeerState};
 use usher_domain::broker::world::{ControlPlane, Identify, Known, Trust};
 use usher_domain::labels;
 use usher_domain::object::authority::{Authority, BoxFuture, WorldRecord};
@@ -17,9 +17,9 @@ use usher_domain::object::enrolment::TokenText;
 use usher_domain::object::id::{PeerId, TokenId};
 use usher_domain::object::name;
 use usher_domain::peers::{DrainStep, Liveness, Others, Peer, Registration, Stage, Survivor};
-use usher_domain::tokens::{Lifetime, ServerKey, Token};
+use usher_domain::tokens::{Lifetime, ServerKey};
 use usher_kernel::{Generation, Timestamp, Trouble};
-use usher_store::{Error, PeerStatus, ResourceContext, Store};
+use usher_store::{Error, PeerStatus, ResourceContext, Store, TokenSummary};
 
 use super::alarm::Alarms;
 use super::guard::Guards;
@@ -129,7 +129,7 @@ impl SqlControlPlane {
         let guard_tripped = world.is_some_and(|it| it.tripped_at.is_some());
         let out = labels::propagatable(&labels, &definitions);
         let out = out.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-        let token = |it: Token| (it.generation, token_state(&it, now));
+        let token = |it: TokenSummary| (it.generation, it.state);
         let peer = |it: PeerStatus| (it.peer.registration.generation, peer_snapshot(&it));
         Ok(Known {
             trust: Trust { now, authority, guard_tripped },
@@ -249,27 +249,15 @@ fn missing(survivors: &[Survivor], snapshot: u64) -> BTreeSet<PeerId> {
     survivors.iter().filter(silent).map(|it| it.id).collect()
 }
 
-fn token_state(token: &Token, now: Timestamp) -> TokenState {
-    if token.consumed.is_some() {
-        TokenState::Consumed
-    } else if token.revoked_at.is_some() {
-        TokenState::Revoked
-    } else if token.is_expired(now) {
-        TokenState::Expired
-    } else {
-        TokenState::Redeemable
-    }
-}
-
-fn peer_snapshot(attended: &PeerStatus) -> PeerSnapshot {
-    let state = if attended.peer.is_gone() {
+fn peer_snapshot(status: &PeerStatus) -> PeerSnapshot {
+    let state = if status.peer.is_gone() {
         PeerState::Deregistered
-    } else if attended.lost_since.is_some() {
+    } else if status.lost_since.is_some() {
         PeerState::Lost
     } else {
         PeerState::Registered
     };
-    PeerSnapshot { id: attended.peer.id, state }
+    PeerSnapshot { id: status.peer.id, state }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]

@@ -102,7 +102,7 @@ impl Server {
             Store::migrate(&place, Direction::Up).await?;
         }
         let store = Arc::new(Store::open(&place, settings(&config)).await?);
-        told_of(&store);
+        warn_of_provenance(&store);
         admit_holders(&config, &store).await?;
         place::admit(&store, &data.token()?).await?;
         if embedded {
@@ -207,13 +207,13 @@ impl Server {
         };
         if self.config.local.agent == AgentMode::Fleet && at.is_none() {
             let root = self.data.path().join(FLEET);
-            let ground = home::Ground::open(root, self.config.local.clone())?;
-            at = Some(At { name: home::NAME.to_owned(), address: ground.address() });
+            let hosts_folder = home::HostsFolder::open(root, self.config.local.clone())?;
+            at = Some(At { name: home::NAME.to_owned(), address: hosts_folder.address() });
             // An error ends the start; a lock of another server is waited for.
-            let first = ground.take().await?;
+            let first = hosts_folder.take().await?;
             let stop = stop.clone();
             tasks.push(tokio::spawn(async move {
-                if let Err(why) = ground.keep(first, stop).await {
+                if let Err(why) = hosts_folder.keep(first, stop).await {
                     // The receiver stops the server at the first error.
                     let _ = break_down.send(why).await;
                 }
@@ -383,7 +383,7 @@ fn asked_to_stop() -> impl Future<Output = ()> {
 }
 
 /// Logs a warning if the database was moved or recovered.
-fn told_of(store: &Store) {
+fn warn_of_provenance(store: &Store) {
     match store.installation().provenance {
         Provenance::New | Provenance::Known => {}
         Provenance::Recovered => tracing::warn!(

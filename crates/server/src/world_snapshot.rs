@@ -95,7 +95,7 @@ mod tests {
         Row { state: NameState::Seen, uid: Some(Uid::new(uid)), ..row }
     }
 
-    fn stands(owner: Uuid, uid: u128) -> Presence {
+    fn present(owner: Uuid, uid: u128) -> Presence {
         Presence {
             owner,
             uid: Some(Uuid::from_u128(uid)),
@@ -111,12 +111,12 @@ mod tests {
         let token = seen("Token", "t");
         let name_ledger =
             NameLedger::new([seen("ClusterAnchor", &uid(1)), seen("x/Y", &uid(2)), token]);
-        let whole = [stands(OWNER, 1), stands(OWNER, 2)];
+        let whole = [present(OWNER, 1), present(OWNER, 2)];
         assert!(is_recorded(&name_ledger, &whole), "kinds of the control plane are ignored");
         assert!(!is_recorded(&name_ledger, &whole[..1]), "one is gone");
-        assert!(!is_recorded(&name_ledger, &[whole[0], stands(OWNER, 3)]), "one was replaced");
+        assert!(!is_recorded(&name_ledger, &[whole[0], present(OWNER, 3)]), "one was replaced");
         assert!(
-            !is_recorded(&name_ledger, &[whole[0], whole[1], stands(OWNER, 3)]),
+            !is_recorded(&name_ledger, &[whole[0], whole[1], present(OWNER, 3)]),
             "one was added"
         );
         assert!(!is_recorded(
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn each_record_is_compared_with_its_own_objects() {
-        let all = WorldSnapshot(vec![stands(OWNER, 1), stands(OWNER, 2), stands(OTHER, 3)]);
+        let all = WorldSnapshot(vec![present(OWNER, 1), present(OWNER, 2), present(OTHER, 3)]);
         assert_eq!(all.of(&OWNER), &all.0[..2]);
         assert_eq!(all.of(&OTHER), &all.0[2..]);
         for unknown in [Uuid::nil(), Uuid::max()] {

@@ -32,7 +32,7 @@ pub struct Follower<'s> {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct News {
     /// The new events.
-    pub told: Vec<LoggedEvent>,
+    pub events: Vec<LoggedEvent>,
     /// Whether this process has written something, with or without an event.
     pub written: bool,
 }
@@ -58,9 +58,9 @@ impl<'s> Follower<'s> {
     pub async fn next_or_written(&mut self, count: u32) -> Result<News, Error> {
         let mut soon = SOON;
         loop {
-            let told = self.read(count).await?;
-            if !told.is_empty() || self.written {
-                return Ok(News { told, written: std::mem::take(&mut self.written) });
+            let events = self.read(count).await?;
+            if !events.is_empty() || self.written {
+                return Ok(News { events, written: std::mem::take(&mut self.written) });
             }
             if self.store.is_held_back(self.cursor).await? {
                 tokio::time::sleep(soon).await;

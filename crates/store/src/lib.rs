@@ -55,7 +55,9 @@ pub use port::{
     WorkItem,
 };
 pub use queue::QueueStatus;
-pub use resources::{ConfigState, DisplayNames, ListedResource, ResourceContext, ResourceFilter};
+pub use resources::{
+    ConfigState, DisplayNames, ListedResource, ResourceContext, ResourceFilter, TokenSummary,
+};
 pub use retention::{Retention, Swept};
 pub use settings::{Moved, Place, Settings};
 pub use signal::Signal;

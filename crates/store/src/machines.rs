@@ -235,7 +235,7 @@ pub struct Demand {
     /// Grows with every roll-up, accepted or not.
     pub version: Version,
     /// When the last roll-up of the cluster arrived.
-    pub heard_at: Timestamp,
+    pub received_at: Timestamp,
     /// Its needs.
     pub needs: Vec<RawNeed>,
     /// How far its roll-ups are trusted.
@@ -302,7 +302,7 @@ verbs! {
         id: MachineRecordId, command: MachineCommand, audit: Option<audit::Entry>
     ) -> Result<StoredMachine, Error>;
     /// Judges a roll-up once, and replaces the demand if it is accepted.
-    fn hear_demand(it: RollUp, audit: Option<audit::Entry>) -> Result<JudgedDemand, Error>;
+    fn accept_demand(it: RollUp, audit: Option<audit::Entry>) -> Result<JudgedDemand, Error>;
     /// Reads which clusters a shard serves, and the sequence of each roll-up.
     fn demand_versions(shard: &ShardId) -> Result<Vec<(ClusterId, Version)>, Error>;
     /// Reads what a cluster needs.

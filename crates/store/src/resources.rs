@@ -6,14 +6,14 @@ use usher_domain::audit;
 use usher_domain::broker::accept::Provision;
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::provider_config::{self, ProviderConfig};
+use usher_domain::broker::snapshot::TokenState;
 use usher_domain::labels::Definition;
-use usher_domain::object::id::{ProjectId, ProviderConfigId, ResourceId};
+use usher_domain::object::id::{ProjectId, ProviderConfigId, ResourceId, TokenId};
 use usher_domain::object::idempotency;
 use usher_domain::object::label::Labels;
 use usher_domain::object::provider::Provider;
-use usher_domain::tokens::Token;
 use usher_kernel::schedule::Claim;
-use usher_kernel::{Record, Timestamp, Version};
+use usher_kernel::{Generation, Record, Timestamp, Version};
 
 use crate::error::Error;
 use crate::peers::PeerStatus;
@@ -31,13 +31,22 @@ pub struct ResourceContext {
     /// The stored state of its world.
     pub world: Option<WorldState>,
     /// Its tokens, oldest generation first.
-    pub tokens: Vec<Token>,
+    pub tokens: Vec<TokenSummary>,
     /// Its peers, oldest generation first.
     pub peers: Vec<PeerStatus>,
     /// The labels in force.
     pub labels: Labels,
     /// What is known of label keys, if any label is in force.
     pub definitions: Vec<Definition>,
+}
+
+/// A token as its resource sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TokenSummary {
+    pub id: TokenId,
+    pub generation: Generation,
+    pub issued_at: Timestamp,
+    pub state: TokenState,
 }
 
 /// The state of a ProviderConfig as its users see it.

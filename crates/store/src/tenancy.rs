@@ -37,7 +37,7 @@ impl Store {
 }
 
 /// Declares audited methods that both databases have.
-macro_rules! orders {
+macro_rules! audited_methods {
     ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $kind:ty),*) -> $answer:ty;)+) => {
         impl Store {$(
             $(#[$doc])*
@@ -61,7 +61,7 @@ macro_rules! orders {
     };
 }
 
-orders! {
+audited_methods! {
     /// Creates a project.
     fn create_project(it: Project) -> Result<(), Error>;
     /// Removes a project without resources and tombstones.

@@ -261,7 +261,7 @@ fn wanted_by(it: &DemandView) -> wire::Demand {
         cluster: it.cluster.to_string(),
         shard: it.shard.to_string(),
         version: it.version.0,
-        heard_at: render::time(it.heard_at),
+        received_at: render::time(it.received_at),
         held: it.is_held,
         needs: it.needs.iter().map(need).collect(),
     }
@@ -305,7 +305,7 @@ fn machine(view: &MachineView) -> wire::Machine {
         holder: fields.holder.map(|it| it.to_string()),
         disputed_cluster: fields.disputed.as_ref().map(|it| it.cluster.to_string()),
         host: row.state().host().map(|it| it.reference.clone()),
-        order: fields.command.to_string(),
+        command: fields.command.to_string(),
         error,
         instance_type: offer.map(|it| it.instance_type.clone()),
         zone: offer.map(|it| it.zone.clone()),

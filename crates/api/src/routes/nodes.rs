@@ -85,7 +85,7 @@ fn node(it: &NodeView) -> wire::Node {
         stage: it.peer.stage.as_str().to_owned(),
         liveness: it.liveness.as_str().to_owned(),
         registered_at: render::time(it.peer.registered_at),
-        heard_at: render::maybe(it.heard_at),
+        last_heartbeat_at: render::maybe(it.last_heartbeat_at),
         agent_version: it.agent_version.clone(),
     }
 }

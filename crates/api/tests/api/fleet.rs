@@ -28,7 +28,7 @@ async fn a_machine_is_found_by_its_name_cluster_and_phase() {
         "id": machine().to_string(), "name": "m-1", "provider": "p", "shard": "s",
         "phase": "Configured", "reason": "AsDeclared", "cluster": "a", "wanted": "Bind",
         "wanted_cluster": "a", "holder": null, "disputed_cluster": null, "host": "h-1",
-        "order": "None", "error": null, "instance_type": "small", "zone": "",
+        "command": "None", "error": null, "instance_type": "small", "zone": "",
         "capacity_type": "spot", "price_per_hour": 0.25,
         "phase_since": "1970-01-01T00:00:01.000000Z", "version": 3,
     });

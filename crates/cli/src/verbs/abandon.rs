@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use hyper::Method;
 use serde_json::json;
 
+use crate::error::CliError;
 use crate::session::{Basics, InProject, Session, run as session};
-use crate::stop::CliError;
 
 #[derive(clap::Args)]
 pub struct Flags {

@@ -13,8 +13,8 @@ use usher_wire::operator::{Imported, List};
 
 use crate::client::encoded;
 use crate::console::{cell, table};
+use crate::error::CliError;
 use crate::session::{Basics, Session, run as session};
-use crate::stop::CliError;
 
 /// The file that makes a directory a bundle.
 const MANIFEST: &str = "blueprint.yaml";

@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::provision::pair;
 use crate::client::encoded;
+use crate::error::CliError;
 use crate::session::{Basics, Session, field, run as session};
-use crate::stop::CliError;
 
 #[derive(clap::Args)]
 pub struct Flags {

@@ -6,8 +6,8 @@ use hyper::Method;
 use usher_wire::operator::Resource;
 
 use crate::console::Form;
+use crate::error::CliError;
 use crate::session::{Basics, InProject, Session, run as session};
-use crate::stop::CliError;
 use crate::wait::{Waiting, until};
 
 #[derive(clap::Args)]

@@ -10,8 +10,8 @@ use usher_agent::stream::Lines;
 
 use crate::client::encoded;
 use crate::console::{Form, cell};
+use crate::error::CliError;
 use crate::session::{Basics, InProject, Session, field, run as session};
-use crate::stop::CliError;
 
 /// How long to wait before a broken stream is reopened.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -7,8 +7,8 @@ use usher_wire::operator::List;
 
 use crate::client::encoded;
 use crate::console::{age, cell, table};
+use crate::error::CliError;
 use crate::session::{Basics, InProject, Session, field, run as session};
-use crate::stop::CliError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Kind {

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::provision::pair;
 use crate::client::encoded;
 use crate::console::table;
+use crate::error::CliError;
 use crate::session::{Basics, InProject, Session, run as session};
-use crate::stop::CliError;
 
 #[derive(clap::Args)]
 pub struct Flags {

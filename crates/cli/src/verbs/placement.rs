@@ -7,8 +7,8 @@ use serde_json::json;
 
 use crate::client::encoded;
 use crate::console::cell;
+use crate::error::CliError;
 use crate::session::{Basics, Session, field, run as session};
-use crate::stop::CliError;
 
 #[derive(clap::Args)]
 pub struct Flags {

@@ -6,8 +6,8 @@ use usher_wire::operator::{Plan, PlanStep};
 
 use super::why::held;
 use crate::console::{cell, table};
+use crate::error::CliError;
 use crate::session::{Basics, InProject, Session, run as session};
-use crate::stop::CliError;
 
 #[derive(clap::Args)]
 pub struct Flags {

@@ -6,8 +6,8 @@ use hyper::Method;
 use serde_json::json;
 
 use crate::client::encoded;
+use crate::error::CliError;
 use crate::session::{Basics, Session, field, run as session};
-use crate::stop::CliError;
 
 #[derive(clap::Args)]
 pub struct Flags {

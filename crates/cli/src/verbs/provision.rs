@@ -5,14 +5,14 @@ use std::process::ExitCode;
 
 use hyper::Method;
 use serde_json::{Map, Value, json};
-use usher_wire::operator::{BlueprintVersion, List, Resource};
+use usher_wire::operator::{Assignment, BlueprintVersion, List, Resource};
 use uuid::Uuid;
 
 use crate::client::encoded;
 use crate::console::Form;
 use crate::environment::variable;
+use crate::error::CliError;
 use crate::session::{Basics, Session, run as session};
-use crate::stop::CliError;
 use crate::wait::{Waiting, until};
 
 /// How often a declaration is sent before it fails.
@@ -28,7 +28,7 @@ pub struct Flags {
     /// Blueprint, else the only one; the newest version if none is given
     #[arg(long, value_name = "NAME[@VERSION]")]
     blueprint: Option<String>,
-    /// Credential of the cloud, else the only one
+    /// Credential of the cloud, else the only one approved for the project
     #[arg(long, value_name = "NAME")]
     credential: Option<String>,
     /// Set a parameter of the blueprint
@@ -55,7 +55,10 @@ async fn provision(session: Session, flags: Flags) -> Result<(), CliError> {
     let project = flags.project.or_else(|| variable("USHER_PROJECT"));
     let project = or_only(&session, project, "project").await?;
     let blueprint = or_only(&session, flags.blueprint, "blueprint").await?;
-    let credential = or_only(&session, flags.credential, "credential").await?;
+    let credential = match flags.credential {
+        Some(given) => given,
+        None => only_credential(&session, &project).await?,
+    };
     let (blueprint, version) = match blueprint.split_once('@') {
         Some((name, version)) => (name, Some(version)),
         None => (blueprint.as_str(), None),
@@ -99,17 +102,34 @@ async fn or_only(session: &Session, given: Option<String>, kind: &str) -> Result
     if let Some(given) = given {
         return Ok(given);
     }
-    let list: List<Value> = session.client.read(&format!("/v1/{kind}s")).await?;
+    let items = session.all(&format!("/v1/{kind}s")).await?;
     let name = |it: &Value| it["slug"].as_str().or(it["name"].as_str()).map(str::to_owned);
-    let names: Vec<String> = list.items.iter().filter_map(name).collect();
-    match names.as_slice() {
-        [only] if list.next_cursor.is_none() => Ok(only.clone()),
-        [] => Err(CliError::usage(format!("--{kind} is required: the server has none yet"))),
-        several => Err(CliError::usage(format!(
-            "--{kind} is required: the server has several ({})",
-            several.join(", ")
-        ))),
-    }
+    only(items.iter().filter_map(name).collect(), kind, ("the server", ""))
+}
+
+/// The only credential that is approved for a project; a token of one project may not list others.
+async fn only_credential(session: &Session, project: &str) -> Result<String, CliError> {
+    let path = format!("/v1/projects/{}/assignments", encoded(project));
+    let list: List<Assignment> = session.client.read(&path).await?;
+    let approved = list.items.into_iter().filter(|it| it.state == "approved");
+    let advice = ": see `usher credential request`";
+    let owner = format!("project \"{project}\"");
+    only(approved.map(|it| it.credential).collect(), "credential", (&owner, advice))
+}
+
+/// The only name; `advice` says what to do if there is none.
+fn only(
+    mut names: Vec<String>,
+    kind: &str,
+    (owner, advice): (&str, &str),
+) -> Result<String, CliError> {
+    names.sort();
+    let found = match names.as_slice() {
+        [only] => return Ok(only.clone()),
+        [] => format!("none yet{advice}"),
+        several => format!("several ({})", several.join(", ")),
+    };
+    Err(CliError::usage(format!("--{kind} is required: {owner} has {found}")))
 }
 
 /// Retries a declaration under one idempotency key, so that it is declared once.

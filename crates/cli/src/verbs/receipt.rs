@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use usher_wire::operator::{Receipt, ReceiptRow};
 
 use crate::console::{cell, table};
+use crate::error::CliError;
 use crate::session::{Basics, InProject, Session, run as session};
-use crate::stop::CliError;
 
 #[derive(clap::Args)]
 pub struct Flags {
@@ -49,7 +49,7 @@ fn rows(rows: &[ReceiptRow]) -> String {
         vec![
             it.name.kind.clone(),
             it.name.name.clone(),
-            it.standing.clone(),
+            it.state.clone(),
             it.evidence.answer.clone(),
             it.evidence.by.clone(),
             it.evidence.at.clone(),

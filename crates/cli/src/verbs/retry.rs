@@ -6,8 +6,8 @@ use hyper::Method;
 use usher_wire::operator::Resource;
 
 use crate::client::encoded;
+use crate::error::CliError;
 use crate::session::{Basics, InProject, Session, run as session};
-use crate::stop::CliError;
 
 #[derive(clap::Args)]
 pub struct Flags {

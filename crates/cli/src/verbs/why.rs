@@ -7,8 +7,8 @@ use usher_wire::operator::{Advice, Blocker, MachineWhy, Why};
 
 use super::fleet::machine;
 use crate::console::age;
+use crate::error::CliError;
 use crate::session::{Basics, InProject, Session, run as session};
-use crate::stop::CliError;
 
 /// The prefix that selects a machine.
 const MACHINE: &str = "machine/";
@@ -34,7 +34,7 @@ async fn why(session: Session, flags: Flags) -> Result<(), CliError> {
         let path = format!("/v1/fleet/machines/{}/why", found.id);
         let why: MachineWhy = session.client.read(&path).await?;
         let value = serde_json::to_value(&why).unwrap_or_default();
-        return session.console.one(&value, || told_of_machine(&why));
+        return session.console.one(&value, || render_machine(&why));
     }
     let found = session.resource(&flags.resource, flags.project.name().as_deref()).await?;
     let why: Why = session.client.read(&format!("/v1/resources/{}/why", found.id)).await?;
@@ -52,7 +52,8 @@ pub(super) fn held(blockers: &[Blocker]) -> String {
 }
 
 fn render(why: &Why) -> String {
-    let Why { resource, summary, blockers, advice, attempts, next_look_at, parked, trouble } = why;
+    let Why { resource, summary, blockers, advice, attempts, next_reconcile_at, parked, trouble } =
+        why;
     let reason = resource.reason.as_deref().unwrap_or("not reconciled yet");
     let mut out = format!(
         "{} is {} ({reason}) for {}\n{summary}\n",
@@ -66,7 +67,7 @@ fn render(why: &Why) -> String {
     }
     if *parked {
         out.push_str("Parked: not reconciled again before `usher retry`\n");
-    } else if let Some(at) = next_look_at {
+    } else if let Some(at) = next_reconcile_at {
         let _ = writeln!(out, "Next reconcile at {at}");
     }
     if !blockers.is_empty() {
@@ -76,7 +77,7 @@ fn render(why: &Why) -> String {
     out
 }
 
-fn told_of_machine(why: &MachineWhy) -> String {
+fn render_machine(why: &MachineWhy) -> String {
     let MachineWhy { machine: it, summary, blockers, advice, deadline } = why;
     let mut out = format!(
         "{} is {} ({}) for {}\n{summary}\n",

@@ -49,7 +49,7 @@ fn main() {
     let before = resident();
     let mut memory = settled(machines);
     let bytes = resident().saturating_sub(before) / u64::from(machines);
-    hear(&mut memory);
+    accept_demand(&mut memory);
     plans(&mut memory, machines, cycles);
     lists(&mut memory, machines, if quick { 5 } else { 20 });
     println!("{bytes} bytes per machine, resident, index and names included");
@@ -131,7 +131,7 @@ fn settled(machines: u32) -> Memory {
     memory
 }
 
-fn hear(memory: &mut Memory) {
+fn accept_demand(memory: &mut Memory) {
     for cluster in 0..CLUSTERS {
         let rows: Vec<_> = (0..NEEDS).map(|it| Need::read(&need(it))).collect();
         let mut trust = Trust::default();

@@ -403,7 +403,7 @@ impl Memory {
     }
 
     /// What a record of a machine is compared with.
-    pub(super) fn standing(&self, slot: Slot) -> Option<KnownMachine> {
+    pub(super) fn known_machine(&self, slot: Slot) -> Option<KnownMachine> {
         self.entry(slot).map(|it| KnownMachine {
             mark: it.mark,
             token: it.token,

@@ -125,12 +125,12 @@ fn a_list_notifies_only_machines_that_it_has_news_of() {
     let mut memory = memory(20);
     let all = (0..20).map(whole).collect();
     let taken = take_in(&mut memory, all, Scope::Full);
-    assert_eq!((taken.credence, taken.told, taken.new.len()), (Some(Credence::Whole), 0, 0));
+    assert_eq!((taken.credence, taken.notified, taken.new.len()), (Some(Credence::Whole), 0, 0));
     let mut changed = raw(7, 3);
     changed.price_per_hour = 9.0;
     let delta = vec![Record::Whole(Box::new(changed)), whole(3)];
     let taken = take_in(&mut memory, delta, Scope::Delta);
-    assert_eq!((taken.credence, taken.told), (None, 1));
+    assert_eq!((taken.credence, taken.notified), (None, 1));
     assert_eq!(memory.claim(9, at(9))[0].slot, Slot(7));
     assert_eq!(memory.listing(Slot(3)), Listing::Names);
 }
@@ -140,12 +140,12 @@ fn a_list_notifies_only_machines_that_it_has_news_of() {
 fn a_missing_machine_is_read_by_id_unless_too_many_are_missing() {
     let mut memory = memory(100);
     let taken = take_in(&mut memory, (1..100).map(whole).collect(), Scope::Full);
-    assert_eq!((taken.credence, taken.told), (Some(Credence::Whole), 1));
+    assert_eq!((taken.credence, taken.notified), (Some(Credence::Whole), 1));
     assert_eq!(memory.listing(Slot(0)), Listing::Lacks);
     let message = memory.take_message(Slot(0), &machine(0)).unwrap();
     assert_eq!((message.source, message.answer), (Source::List, ProviderAnswer::Missing));
     let taken = take_in(&mut memory, (50..100).map(whole).collect(), Scope::Full);
-    assert_eq!((taken.credence, taken.told), (Some(Credence::TooSmall), 0));
+    assert_eq!((taken.credence, taken.notified), (Some(Credence::TooSmall), 0));
     assert_eq!(memory.listing(Slot(99)), Listing::Distrusted);
     let taken = take_in(&mut memory, vec![], Scope::Full);
     assert_eq!(taken.credence, Some(Credence::TooSmall));
@@ -174,7 +174,7 @@ fn a_list_older_than_the_last_command_causes_a_read_by_id() {
     memory.note(record_id(0), Version(2), &ordered);
     let list = vec![Record::Whole(Box::new(raw(0, 1)))];
     let taken = memory.take_in(read(list), (Scope::Delta, stamp), None, at(9));
-    assert_eq!(taken.told, 1);
+    assert_eq!(taken.notified, 1);
     assert_eq!(memory.claim(9, at(9)).len(), 1);
     assert_eq!(memory.take_message(Slot(0), &ordered), None, "the list is older");
 }
@@ -206,7 +206,7 @@ fn a_list_before_the_response_to_a_command_causes_a_read_by_id() {
 fn a_list_overtaken_by_its_machine_causes_a_read_by_id() {
     let mut memory = memory(1);
     let list = vec![Record::Whole(Box::new(raw(0, 1)))];
-    assert_eq!(take_in(&mut memory, list.clone(), Scope::Delta).told, 1);
+    assert_eq!(take_in(&mut memory, list.clone(), Scope::Delta).notified, 1);
     let mut fields = machine(0).fields().clone();
     fields.token = memory.reserve();
     let moved = Machine::hydrate(fields).unwrap();
@@ -214,7 +214,7 @@ fn a_list_overtaken_by_its_machine_causes_a_read_by_id() {
     assert_eq!(memory.take_message(Slot(0), &moved), None, "it may be older than the change");
     memory.settle(moved.fields().token);
     memory.rest(Slot(0), None, true, at(9));
-    assert_eq!(take_in(&mut memory, list, Scope::Delta).told, 1);
+    assert_eq!(take_in(&mut memory, list, Scope::Delta).notified, 1);
     assert!(memory.take_message(Slot(0), &moved).is_some(), "this one began after it");
 }
 

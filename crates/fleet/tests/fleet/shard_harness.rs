@@ -101,7 +101,7 @@ impl ShardHarness {
         let needs = if machines == 0 { vec![] } else { vec![need(machines, priority)] };
         let (cluster, shard) = (cluster.parse().unwrap(), "shard-0".parse().unwrap());
         let roll_up = RollUp { cluster, shard, needs };
-        self.store.hear_demand(roll_up, None).await.unwrap();
+        self.store.accept_demand(roll_up, None).await.unwrap();
     }
 
     /// Every row that is not gone.

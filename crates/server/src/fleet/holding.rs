@@ -227,11 +227,11 @@ impl Machines for Holding {
         tokio::spawn(async move {
             let mut follower = store.follow(after);
             loop {
-                let told = tokio::select! {
+                let news = tokio::select! {
                     () = give.closed() => return,
-                    told = follower.next_or_written(READ_AT_ONCE) => told,
+                    news = follower.next_or_written(READ_AT_ONCE) => news,
                 };
-                match told {
+                match news {
                     Ok(news) => dispatch(&news, &give),
                     Err(Error::Forgotten { .. }) => return,
                     Err(error) => {
@@ -249,7 +249,7 @@ impl Machines for Holding {
 /// freed a machine without an event.
 fn dispatch(news: &News, give: &UnboundedSender<Stir>) {
     let mut is_free = news.written;
-    for it in &news.told {
+    for it in &news.events {
         let About::Machine { .. } = it.about else { continue };
         is_free = true;
         let holder = it.data.get(HOLDER).and_then(|it| it.as_str()).and_then(|it| it.parse().ok());

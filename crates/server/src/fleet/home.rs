@@ -42,7 +42,7 @@ const TAKE_OVER_AFTER: Duration = Duration::from_secs(1);
 
 /// The folder of the hosts of this machine.
 #[derive(Debug)]
-pub struct Ground {
+pub struct HostsFolder {
     root: PathBuf,
     local: Local,
     /// Keeps the descriptor open that the socket path may go through.
@@ -55,7 +55,7 @@ pub struct Home {
     listener: UnixListener,
 }
 
-impl Ground {
+impl HostsFolder {
     /// Opens the folder `root`; creates it if it does not exist.
     pub fn open(root: PathBuf, local: Local) -> Result<Self, ServerError> {
         private_folder().recursive(true).create(&root).map_err(|why| unusable(&why))?;
@@ -166,20 +166,21 @@ mod tests {
 
     const LOOKS: u32 = 6_000;
 
-    fn ground(dir: &tempfile::TempDir) -> Ground {
-        Ground::open(dir.path().join("fleet"), Local::default()).unwrap_or_else(|_| panic!("open"))
+    fn hosts_folder(dir: &tempfile::TempDir) -> HostsFolder {
+        HostsFolder::open(dir.path().join("fleet"), Local::default())
+            .unwrap_or_else(|_| panic!("open"))
     }
 
-    async fn take(ground: &Ground) -> Option<Home> {
-        let taken = ground.take().await;
+    async fn take(hosts_folder: &HostsFolder) -> Option<Home> {
+        let taken = hosts_folder.take().await;
         taken.unwrap_or_else(|_| panic!("a held lock is an error"))
     }
 
     /// Takes the hosts when the lock is free. A process that another test forks inherits the open
     /// files of this one until it executes its program.
-    async fn take_soon(ground: &Ground) -> Home {
+    async fn take_soon(hosts_folder: &HostsFolder) -> Home {
         for _ in 0..LOOKS {
-            if let Some(home) = take(ground).await {
+            if let Some(home) = take(hosts_folder).await {
                 return home;
             }
             sleep(Duration::from_millis(10)).await;
@@ -191,7 +192,7 @@ mod tests {
     #[tokio::test]
     async fn the_hosts_stay_locked_while_an_operation_runs_on_them() {
         let dir = tempfile::tempdir().unwrap();
-        let (one, other) = (ground(&dir), ground(&dir));
+        let (one, other) = (hosts_folder(&dir), hosts_folder(&dir));
         let home = take(&one).await.unwrap();
         let at_work = home.kit.clone();
         drop(home);
@@ -204,11 +205,11 @@ mod tests {
     #[tokio::test]
     async fn the_hosts_are_not_taken_while_their_journal_is_locked() {
         let dir = tempfile::tempdir().unwrap();
-        let ground = ground(&dir);
+        let hosts_folder = hosts_folder(&dir);
         let held = File::create(dir.path().join("fleet").join("state.lock")).unwrap();
         flock(&held, FlockOperation::LockExclusive).unwrap();
-        assert!(take(&ground).await.is_none());
+        assert!(take(&hosts_folder).await.is_none());
         drop(held);
-        drop(take_soon(&ground).await);
+        drop(take_soon(&hosts_folder).await);
     }
 }

@@ -64,19 +64,19 @@ impl Nodes for Services {
 }
 
 impl Services {
-    fn node(&self, attended: PeerStatus, resource: String) -> NodeView {
-        let liveness = self.mesh().liveness(&attended);
-        let (last_seen, _) = self.mesh().last_heard(attended.peer.id);
+    fn node(&self, status: PeerStatus, resource: String) -> NodeView {
+        let liveness = self.mesh().liveness(&status);
+        let (last_seen, _) = self.mesh().last_heard(status.peer.id);
         let ago = last_seen.as_ref().map(|it| it.at.elapsed());
         let before = |ago: std::time::Duration| {
             let micros = i64::try_from(ago.as_micros()).unwrap_or(i64::MAX);
             usher_kernel::Timestamp::from_micros(clock::now().as_micros().saturating_sub(micros))
         };
         NodeView {
-            peer: attended.peer,
+            peer: status.peer,
             resource,
             liveness,
-            heard_at: ago.map(before),
+            last_heartbeat_at: ago.map(before),
             agent_version: last_seen.map(|it| it.agent_version),
         }
     }

@@ -5,6 +5,7 @@ use usher_api::views::{Advice, Blocker, Why};
 use usher_domain::broker::aggregate::{KIND_PEER, KIND_TOKEN, Resource};
 use usher_domain::broker::event::Outcome;
 use usher_domain::broker::phase::Phase;
+use usher_domain::broker::snapshot::TokenState;
 use usher_domain::broker::world::{Explanation, WaitingObject};
 use usher_domain::object::id::ResourceId;
 use usher_domain::peers::{Liveness, Stage};
@@ -41,7 +42,7 @@ impl Services {
             blockers,
             advice,
             attempts: attention.as_ref().map_or(0, |it| it.entry.attempts),
-            next_look_at: attention.as_ref().and_then(|it| it.entry.due),
+            next_reconcile_at: attention.as_ref().and_then(|it| it.entry.due),
             parked,
             trouble,
         })
@@ -77,20 +78,20 @@ impl Services {
         if resource.is_tearing_down() {
             let nodes = beside.peers.iter().filter(|it| !it.peer.is_gone());
             blockers.extend(nodes.map(|it| self.node_blocker(it)));
-            blockers.extend(standing(record));
+            blockers.extend(remaining(record));
         } else {
             blockers.extend(converging(resource, &beside));
             blockers.extend(explained.waits.iter().map(waiting));
         }
         if let Some(until) = resource.fields().grace_until.filter(|it| *it > beside.now) {
-            blockers.push(quiet(resource.id(), until));
+            blockers.push(in_flight_grace(resource.id(), until));
         }
         Ok(blockers)
     }
 
-    fn node_blocker(&self, attended: &PeerStatus) -> Blocker {
-        let peer = &attended.peer;
-        let heartbeats = match self.mesh().liveness(attended) {
+    fn node_blocker(&self, node: &PeerStatus) -> Blocker {
+        let peer = &node.peer;
+        let heartbeats = match self.mesh().liveness(node) {
             Liveness::Live => "its heartbeats arrive",
             Liveness::Lost => "its heartbeats have stopped",
             Liveness::Unknown => "no heartbeat since the server started",
@@ -123,7 +124,7 @@ fn waiting(object: &WaitingObject) -> Blocker {
 }
 
 /// The objects of a resource in teardown that still exist.
-fn standing(record: &Record<Resource>) -> Vec<Blocker> {
+fn remaining(record: &Record<Resource>) -> Vec<Blocker> {
     let outside = |kind: &str| kind != KIND_PEER && kind != KIND_TOKEN;
     let rows = record.name_ledger.rows().iter().filter(|row| outside(&row.name.kind));
     let rows = rows.filter(|row| row.state == NameState::Seen);
@@ -148,11 +149,11 @@ fn converging(resource: &Resource, beside: &ResourceContext) -> Vec<Blocker> {
         });
     }
     let token = beside.tokens.iter().find(|it| it.generation == resource.generation());
-    if let Some(token) = token.filter(|it| it.consumed.is_none())
+    if let Some(token) = token.filter(|it| it.state != TokenState::Consumed)
         && resource.phase() == Phase::Enrolling
     {
-        let state =
-            if token.is_expired(beside.now) { "it has expired" } else { "it is not redeemed yet" };
+        let expired = token.state == TokenState::Expired;
+        let state = if expired { "it has expired" } else { "it is not redeemed yet" };
         blockers.push(Blocker {
             kind: "token".to_owned(),
             name: token.id.to_string(),
@@ -164,7 +165,7 @@ fn converging(resource: &Resource, beside: &ResourceContext) -> Vec<Blocker> {
 }
 
 /// The in-flight grace: a request of an earlier worker may still arrive.
-fn quiet(id: ResourceId, until: Timestamp) -> Blocker {
+fn in_flight_grace(id: ResourceId, until: Timestamp) -> Blocker {
     Blocker {
         kind: "in-flight-grace".to_owned(),
         name: id.to_string(),
@@ -192,7 +193,7 @@ mod tests {
     #[test]
     fn in_flight_grace_is_shown_as_an_rfc3339_time() {
         let id = ResourceId::from_uuid(uuid::Uuid::from_u128(1));
-        let text = quiet(id, Timestamp::from_millis(1_500)).text;
+        let text = in_flight_grace(id, Timestamp::from_millis(1_500)).text;
         assert_eq!(text, "an earlier request may still arrive until 1970-01-01T00:00:01.500000Z");
     }
 }

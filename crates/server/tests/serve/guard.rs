@@ -46,7 +46,7 @@ async fn vanish(env: &TestEnv, guards: &Guards, number: u128, at: Timestamp) -> 
 }
 
 /// The audited command to reset a guard.
-fn order(env: &TestEnv) -> WithAudit<'_> {
+fn reset(env: &TestEnv) -> WithAudit<'_> {
     env.store.with_audit(Entry {
         id: AuditId::from_uuid(Uuid::now_v7()),
         at: Timestamp::from_millis(1),
@@ -109,7 +109,7 @@ async fn a_mass_deletion_trips_the_guard_until_it_is_reset() {
     let (other, _) = guards(&env);
     assert!(vanish(&env, &other, 4, now).await, "the guard is tripped in other processes as well");
     it.forget("local");
-    assert!(order(&env).set_guard("local".to_owned(), false).await.unwrap());
+    assert!(reset(&env).set_guard("local".to_owned(), false).await.unwrap());
     assert_eq!(recorded(&env).await.unwrap().tripped_at, None);
     assert!(!vanish(&env, &it, 3, now).await, "a confirmed deletion does not trip it again");
     let noted = env.store.audit(None, 10).await.unwrap();

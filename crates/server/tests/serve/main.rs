@@ -5,5 +5,6 @@
 mod fleet;
 mod guard;
 mod mesh;
+mod steps;
 mod test_env;
 mod worker;

@@ -171,15 +171,15 @@ async fn instructions_are_a_state_that_a_late_stream_still_receives() {
     let mesh = mesh(Duration::from_secs(10));
     let now = env.store.now().await.unwrap();
     let cordoned = it.peer.advance(DrainStep::Cordon, now);
-    let met = PeerStatus { peer: cordoned.clone(), ..it.clone() };
-    mesh.meet(&met, now);
-    let orders = mesh.follow(it.peer.id).unwrap();
-    assert!(orders.borrow().leave_by.is_some());
+    let ahead = PeerStatus { peer: cordoned.clone(), ..it.clone() };
+    mesh.meet(&ahead, now);
+    let instructions = mesh.follow(it.peer.id).unwrap();
+    assert!(instructions.borrow().leave_by.is_some());
     mesh.meet(&it, now);
-    assert!(orders.borrow().leave_by.is_some(), "an older row does not take the drain back");
+    assert!(instructions.borrow().leave_by.is_some(), "an older row does not take the drain back");
     mesh.publish(it.peer.registration.project, 5);
-    assert_eq!(orders.borrow().snapshot, 5);
+    assert_eq!(instructions.borrow().snapshot, 5);
     let out = cordoned.advance(DrainStep::RevokeKey, now);
     mesh.moved(&out, now);
-    assert!(orders.borrow().out);
+    assert!(instructions.borrow().out);
 }

@@ -98,7 +98,7 @@ impl Relay {
     /// Delivers until `stop` ends; deliveries in progress are finished and recorded.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let relay = Arc::new(self);
-        let (told_to_stop, stopped) = watch::channel(false);
+        let (stopping, stopped) = watch::channel(false);
         let mut stop = pin!(stop);
         let mut tasks = JoinSet::new();
         let mut names = BTreeMap::new();
@@ -122,7 +122,7 @@ impl Relay {
                 Some(_) = tasks.join_next() => {}
             }
         }
-        let _ = told_to_stop.send(true);
+        let _ = stopping.send(true);
         while tasks.join_next().await.is_some() {}
     }
 

@@ -25,21 +25,21 @@ async fn a_roll_up_replaces_the_demand_unless_it_falls_too_suddenly() {
     on_both(async |test: TestStore| {
         let store = &test.store;
         assert_eq!(store.demand(&cluster("a")).await.unwrap(), None);
-        let outcome = store.hear_demand(roll_up("a", "s", 20), None).await.unwrap();
+        let outcome = store.accept_demand(roll_up("a", "s", 20), None).await.unwrap();
         assert_eq!((outcome.judged, outcome.demand.version), (Judged::Accepted, Version(1)));
         for (times, judged, rows) in
             [(2, Judged::Held, 20), (3, Judged::Held, 20), (4, Judged::Accepted, 1)]
         {
-            let outcome = store.hear_demand(roll_up("a", "s", 1), None).await.unwrap();
+            let outcome = store.accept_demand(roll_up("a", "s", 1), None).await.unwrap();
             assert_eq!((outcome.judged, outcome.demand.needs.len()), (judged, rows));
             assert_eq!(outcome.demand.version, Version(times));
             assert_eq!(outcome.demand.trust.is_held(), judged == Judged::Held);
             assert_eq!(store.demand(&cluster("a")).await.unwrap(), Some(outcome.demand));
         }
-        let refused = store.hear_demand(roll_up("a", "t", 1), None).await.unwrap_err();
+        let refused = store.accept_demand(roll_up("a", "t", 1), None).await.unwrap_err();
         assert!(matches!(refused, Error::Served { .. }), "{refused}");
-        store.hear_demand(roll_up("b", "s", 2), None).await.unwrap();
-        store.hear_demand(roll_up("c", "t", 0), None).await.unwrap();
+        store.accept_demand(roll_up("b", "s", 2), None).await.unwrap();
+        store.accept_demand(roll_up("c", "t", 0), None).await.unwrap();
         let versions = store.demand_versions(&shard("s")).await.unwrap();
         assert_eq!(versions, [(cluster("a"), Version(4)), (cluster("b"), Version(1))]);
         let page = |it: Vec<usher_store::Demand>| -> Vec<String> {

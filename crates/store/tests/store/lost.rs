@@ -20,10 +20,10 @@ enum Fate {
     /// It arrives and is answered.
     None,
     /// The connection breaks before it arrives.
-    Unheard,
+    Lost,
     /// It arrives, and the connection breaks before its answer does.
     Unanswered,
-    /// As `Unheard`, and then another writer moves the row.
+    /// As `Lost`, and then another writer moves the row.
     Overtaken,
 }
 
@@ -53,7 +53,7 @@ async fn carry(mut client: UnixStream, mut server: UnixStream, url: String, next
                 };
                 match fate {
                     Fate::None => server.write_all(&asked[..count]).await.unwrap(),
-                    Fate::Unheard => return,
+                    Fate::Lost => return,
                     Fate::Unanswered => {
                         server.write_all(&asked[..count]).await.unwrap();
                         let _ = server.read(&mut answered).await;
@@ -107,7 +107,7 @@ async fn a_commit_whose_answer_is_lost_is_verified() {
         let read = store.resource(id).await.unwrap();
         let step = write(&read, |it| it.phase = Phase::Ready, Some(Event::Ready));
 
-        *next.lock().unwrap() = Fate::Unheard;
+        *next.lock().unwrap() = Fate::Lost;
         let undone = store.commit(step.clone()).await.unwrap_err();
         assert!(matches!(undone, Error::Database { .. }), "it was not done: {undone}");
         assert_eq!(store.resource(id).await.unwrap(), read);
@@ -135,7 +135,7 @@ async fn an_acceptance_whose_answer_is_lost_is_verified() {
         let folder = Folder::new();
         let Some((store, next)) = tunnelled(&test, &folder).await else { return };
         let world = World::new(&store).await;
-        *next.lock().unwrap() = Fate::Unheard;
+        *next.lock().unwrap() = Fate::Lost;
         let undone = world.try_declare("web").await.unwrap_err();
         assert!(matches!(undone, Error::Database { .. }), "it was not done: {undone}");
         *next.lock().unwrap() = Fate::Unanswered;

@@ -71,20 +71,20 @@ async fn events_arrive_as_cloud_events_in_the_order_of_the_log() {
         let before = world.declare("before").await;
         test.store.create_sink(sink.clone(), Beginning::Oldest).await.unwrap();
         let relay = Running::start(&test.store, hurried());
-        receiver.heard(1).await;
+        receiver.received(1).await;
         for turn in 0..5 {
             let id = world.declare(&format!("r{turn}")).await.id();
             test.store.command(id, Command::Deprovision, None).await.unwrap();
         }
-        let heard = receiver.heard(11).await;
-        assert_eq!(ids(&heard), logged(&test.store, 11).await);
-        let first = &heard[0].event;
+        let deliveries = receiver.received(11).await;
+        assert_eq!(ids(&deliveries), logged(&test.store, 11).await);
+        let first = &deliveries[0].event;
         let source = format!("urn:usher:installation:{}", test.store.installation().id);
         assert_eq!(first["source"], source);
         assert_eq!(first["type"], "broker.ProvisionedResourceRequested");
         assert_eq!(first["subject"], before.id().to_string());
         assert_eq!(first["data"]["name"], "before");
-        let form = &heard[0].headers["content-type"];
+        let form = &deliveries[0].headers["content-type"];
         assert_eq!(form, "application/cloudevents+json; charset=utf-8");
         relay.stop().await;
         let found = state(&test.store, &sink).await;
@@ -115,12 +115,12 @@ async fn a_crash_between_delivery_and_its_record_repeats_it_with_the_same_id() {
             Reply::Slow(Duration::from_mins(10)),
         ]);
         let relay = Running::start(&test.store, hurried());
-        receiver.heard(3).await;
+        receiver.received(3).await;
         relay.kill().await;
         assert_eq!(state(&test.store, &sink).await.cursor, Cursor::START, "nothing was recorded");
         end_lease(&test).await;
         let relay = Running::start(&test.store, hurried());
-        let arrived = receiver.heard(6).await;
+        let arrived = receiver.received(6).await;
         assert_eq!(ids(&arrived), [all.clone(), all].concat(), "all of it again, in order");
         assert_eq!(arrived[0].body, arrived[3].body, "byte for byte");
         relay.stop().await;
@@ -141,7 +141,7 @@ async fn a_delivery_without_an_answer_is_repeated() {
         let relay = Running::start(&test.store, hurried());
         world.declare("a").await;
         world.declare("b").await;
-        let arrived = receiver.heard(3).await;
+        let arrived = receiver.received(3).await;
         let all = logged(&test.store, 2).await;
         assert_eq!(ids(&arrived), [all[0].clone(), all[0].clone(), all[1].clone()]);
         relay.stop().await;
@@ -171,7 +171,7 @@ async fn a_dead_and_a_slow_sink_delay_no_other() {
         for turn in 0..10 {
             world.declare(&format!("r{turn}")).await;
         }
-        let arrived = quick.heard(10).await;
+        let arrived = quick.received(10).await;
         assert_eq!(ids(&arrived), logged(&test.store, 10).await);
         assert!(slow.deliveries().len() <= 1, "it holds one delivery at a time");
         let failing = until(&test.store, &dead, |it| it.attempts >= 2).await;
@@ -179,7 +179,7 @@ async fn a_dead_and_a_slow_sink_delay_no_other() {
         assert!(failing.retry_at.is_some() && failing.parked.is_none());
         // It resumes at its cursor.
         let back = Receiver::at(port).await;
-        assert_eq!(ids(&back.heard(10).await), ids(&arrived));
+        assert_eq!(ids(&back.received(10).await), ids(&arrived));
         relay.kill().await;
     })
     .await;
@@ -206,7 +206,7 @@ async fn a_retry_after_of_a_sink_is_respected() {
         ]);
         let relay = Running::start(&test.store, hurried());
         world.declare("a").await;
-        let arrived = receiver.heard(3).await;
+        let arrived = receiver.received(3).await;
         for pair in arrived.windows(2) {
             let pause = pair[1].at - pair[0].at;
             assert!(pause >= Duration::from_millis(990), "{pause:?}");
@@ -263,14 +263,14 @@ async fn a_sink_can_check_who_delivers_and_the_store_keeps_no_secret() {
         test.store.create_sink(signed.clone(), Beginning::Oldest).await.unwrap();
         let relay = Running::start(&test.store, hurried());
         world.declare("a").await;
-        let arrived = receiver.heard(1).await.remove(0);
+        let arrived = receiver.received(1).await.remove(0);
         assert_eq!(arrived.headers["webhook-id"], arrived.id());
         assert!(arrived.headers["webhook-signature"].to_str().unwrap().starts_with("v1,"));
         assert!(!arrived.headers.contains_key("authorization"));
         let bearing = receiver.sink("signed", proof(Scheme::Bearer, "HOOK"));
         test.store.change_sink(bearing).await.unwrap();
         world.declare("b").await;
-        let arrived = receiver.heard(2).await.remove(1);
+        let arrived = receiver.received(2).await.remove(1);
         assert_eq!(arrived.headers["authorization"], format!("Bearer {SECRET}"));
         test.store.change_sink(receiver.sink("signed", proof(Scheme::Hmac, "NONE"))).await.unwrap();
         world.declare("c").await;
@@ -297,7 +297,7 @@ async fn two_relays_deliver_everything_once_between_them_and_in_order() {
         for turn in 0..30 {
             world.declare(&format!("r{turn}")).await;
         }
-        receiver.heard(30).await;
+        receiver.received(30).await;
         let last = read_events(&test.store, Cursor::START, 30).await[29].cursor;
         until(&test.store, &sink, |it| it.cursor == last && it.lease_until.is_none()).await;
         assert_eq!(ids(&receiver.deliveries()), logged(&test.store, 30).await);
@@ -320,7 +320,7 @@ async fn an_idle_relay_writes_nothing_and_calls_no_sink() {
         test.store.create_sink(sink.clone(), Beginning::Oldest).await.unwrap();
         let relay = Running::start(&test.store, hurried());
         world.declare("a").await;
-        receiver.heard(1).await;
+        receiver.received(1).await;
         let settled =
             until(&test.store, &sink, |it| it.cursor != Cursor::START && it.lease_until.is_none())
                 .await;
@@ -386,7 +386,7 @@ async fn sinks_are_entered_changed_parked_and_removed() {
         assert_eq!(receiver.deliveries().len(), 0);
         assert_eq!(state(store, &sink).await.parked, Some(Parked::Asked));
         store.resume_sink(sink.name.clone(), Some(Cursor::START)).await.unwrap();
-        assert_eq!(ids(&receiver.heard(2).await), logged(store, 2).await, "from its cursor");
+        assert_eq!(ids(&receiver.received(2).await), logged(store, 2).await, "from its cursor");
         store.delete_sink(sink.name.clone()).await.unwrap();
         world.declare("unheard").await;
         tokio::time::sleep(Duration::from_millis(100)).await;

@@ -51,12 +51,12 @@ pub(crate) struct FaultPhase {
     rng: Rng,
     next: Instant,
     bend: Option<Bend>,
-    met: Arc<Met>,
+    counts: Arc<FaultCounts>,
 }
 
 /// The faults of the commits of many runs, counted.
 #[derive(Debug, Default)]
-pub(crate) struct Met {
+pub(crate) struct FaultCounts {
     given_up: AtomicU64,
     crashed: AtomicU64,
     was_done: AtomicU64,
@@ -133,9 +133,9 @@ impl Real {
             None
         });
         if let Some(faults) = &self.faults {
-            let met = if crashes { &faults.met.crashed } else { &faults.met.given_up };
-            met.fetch_add(u64::from(turns < u64::MAX), Ordering::Relaxed);
-            faults.met.was_done.fetch_add(u64::from(answer.is_some()), Ordering::Relaxed);
+            let counts = if crashes { &faults.counts.crashed } else { &faults.counts.given_up };
+            counts.fetch_add(u64::from(turns < u64::MAX), Ordering::Relaxed);
+            faults.counts.was_done.fetch_add(u64::from(answer.is_some()), Ordering::Relaxed);
         }
         if crashes {
             self.reopen();
@@ -198,7 +198,7 @@ fn template() -> &'static [(&'static str, Vec<u8>); 2] {
 }
 
 /// Simulates the run of a seed on a file of its own.
-fn live(seed: u64, bend: Option<Bend>, met: &Arc<Met>) -> Verdict {
+fn live(seed: u64, bend: Option<Bend>, counts: &Arc<FaultCounts>) -> Verdict {
     let database = TestDatabase::file_in(Folder::in_memory());
     let Place::Sqlite(path) = &database.place else { panic!("it is a file") };
     for (name, bytes) in template() {
@@ -206,16 +206,17 @@ fn live(seed: u64, bend: Option<Bend>, met: &Arc<Met>) -> Verdict {
     }
     let runtime = Arc::new(runtime());
     let opened = runtime.block_on(Store::open(&database.place, settings())).unwrap();
-    let met = Arc::clone(met);
-    let faults = Some(FaultPhase { rng: Rng::new(seed), next: Instant::now(), bend, met });
+    let counts = Arc::clone(counts);
+    let faults = Some(FaultPhase { rng: Rng::new(seed), next: Instant::now(), bend, counts });
     let (ids, database) = (ids(), Arc::new(database));
     let real = Real { runtime, store: Arc::new(opened), ids, database, faults };
     run_world(State::on(seed, Box::new(real), true))
 }
 
 /// Simulates many runs; the first that went wrong, with its log.
-fn live_many(items: u64, bend: Option<Bend>) -> (Option<(u64, Verdict)>, u64, Arc<Met>) {
-    let (next, met, count) = (AtomicU64::new(0), Arc::new(Met::default()), AtomicU64::new(0));
+fn live_many(items: u64, bend: Option<Bend>) -> (Option<(u64, Verdict)>, u64, Arc<FaultCounts>) {
+    let (next, counts, count) =
+        (AtomicU64::new(0), Arc::new(FaultCounts::default()), AtomicU64::new(0));
     let wrong = Mutex::new(None);
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {
@@ -225,7 +226,7 @@ fn live_many(items: u64, bend: Option<Bend>) -> (Option<(u64, Verdict)>, u64, Ar
                     if seed >= items || wrong.lock().unwrap().is_some() {
                         return;
                     }
-                    let verdict = live(seed, bend, &met);
+                    let verdict = live(seed, bend, &counts);
                     count.fetch_add(1, Ordering::Relaxed);
                     if verdict.wrong.is_some() {
                         wrong.lock().unwrap().get_or_insert((seed, verdict));
@@ -234,7 +235,7 @@ fn live_many(items: u64, bend: Option<Bend>) -> (Option<(u64, Verdict)>, u64, Ar
             });
         }
     });
-    (wrong.into_inner().unwrap(), count.into_inner(), met)
+    (wrong.into_inner().unwrap(), count.into_inner(), counts)
 }
 
 /// Red by: each of the bends below.
@@ -242,15 +243,18 @@ fn live_many(items: u64, bend: Option<Bend>) -> (Option<(u64, Verdict)>, u64, Ar
 #[test]
 fn simulated_runs_on_sqlite_converge() {
     let begun = Instant::now();
-    let (wrong, lived, met) = live_many(asked("USHER_SIMULATED_LIVES", SEEDS), None);
+    let (wrong, lived, counts) = live_many(asked("USHER_SIMULATED_LIVES", SEEDS), None);
     if let Some((seed, verdict)) = wrong {
         let story = verdict.story.join("\n");
         panic!("seed {seed}: {:?}\n{story}", verdict.wrong);
     }
     let took = begun.elapsed().as_secs();
-    eprintln!("{lived} runs on SQLite in {took} s, none wrong; {met:?}");
+    eprintln!("{lived} runs on SQLite in {took} s, none wrong; {counts:?}");
     let count = |it: &AtomicU64| it.load(Ordering::Relaxed);
-    assert!(count(&met.crashed) >= lived / 10 && count(&met.given_up) >= lived / 10, "{met:?}");
+    assert!(
+        count(&counts.crashed) >= lived / 10 && count(&counts.given_up) >= lived / 10,
+        "{counts:?}"
+    );
 }
 
 /// Red by: checkers that ignore what is in the file.

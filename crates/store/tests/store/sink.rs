@@ -51,7 +51,7 @@ struct Received {
 /// The server; it ends with the value.
 pub(crate) struct Receiver {
     port: u16,
-    heard: Arc<Mutex<Received>>,
+    log: Arc<Mutex<Received>>,
     task: JoinHandle<()>,
 }
 
@@ -69,9 +69,9 @@ impl Receiver {
     pub(crate) async fn at(port: u16) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let heard = Arc::new(Mutex::new(Received::default()));
-        let task = tokio::spawn(listen(listener, Arc::clone(&heard)));
-        Self { port, heard, task }
+        let log = Arc::new(Mutex::new(Received::default()));
+        let task = tokio::spawn(listen(listener, Arc::clone(&log)));
+        Self { port, log, task }
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -85,20 +85,20 @@ impl Receiver {
 
     /// The next deliveries are answered so, and those after them are taken.
     pub(crate) fn reply(&self, replies: impl IntoIterator<Item = Reply>) {
-        self.heard.lock().unwrap().replies.extend(replies);
+        self.log.lock().unwrap().replies.extend(replies);
     }
 
     /// Every delivery is answered so from now on; `None` takes them.
     pub(crate) fn always(&self, reply: Option<Reply>) {
-        self.heard.lock().unwrap().usual = reply;
+        self.log.lock().unwrap().usual = reply;
     }
 
     pub(crate) fn deliveries(&self) -> Vec<Delivery> {
-        self.heard.lock().unwrap().deliveries.clone()
+        self.log.lock().unwrap().deliveries.clone()
     }
 
     /// Waits until there are so many deliveries.
-    pub(crate) async fn heard(&self, count: usize) -> Vec<Delivery> {
+    pub(crate) async fn received(&self, count: usize) -> Vec<Delivery> {
         for _ in 0..12_000 {
             let deliveries = self.deliveries();
             if deliveries.len() >= count {
@@ -110,12 +110,12 @@ impl Receiver {
     }
 }
 
-async fn listen(listener: TcpListener, heard: Arc<Mutex<Received>>) {
+async fn listen(listener: TcpListener, log: Arc<Mutex<Received>>) {
     let mut connections = tokio::task::JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
-        let heard = Arc::clone(&heard);
+        let log = Arc::clone(&log);
         connections.spawn(async move {
-            let service = service_fn(|request| answer(request, &heard));
+            let service = service_fn(|request| answer(request, &log));
             let _ = hyper::server::conn::http1::Builder::new()
                 .serve_connection(TokioIo::new(stream), service)
                 .await;
@@ -143,17 +143,17 @@ impl From<Infallible> for Closed {
 
 async fn answer(
     request: Request<Incoming>,
-    heard: &Mutex<Received>,
+    log: &Mutex<Received>,
 ) -> Result<Response<Full<Bytes>>, Closed> {
     let headers = request.headers().clone();
     let body = request.into_body().collect().await.map_err(|_| Closed)?.to_bytes();
     let event = serde_json::from_slice(&body).unwrap();
     let at = std::time::Instant::now();
     let reply = {
-        let mut heard = heard.lock().unwrap();
-        heard.deliveries.push(Delivery { headers, body, event, at });
-        let usual = heard.usual.clone();
-        heard.replies.pop_front().or(usual).unwrap_or(Reply::Status(204, vec![]))
+        let mut log = log.lock().unwrap();
+        log.deliveries.push(Delivery { headers, body, event, at });
+        let usual = log.usual.clone();
+        log.replies.pop_front().or(usual).unwrap_or(Reply::Status(204, vec![]))
     };
     match reply {
         Reply::Status(status, headers) => {

@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
+use usher_domain::broker::snapshot::TokenState;
 use usher_kernel::Trouble;
 use usher_store::migrate::Direction;
 use usher_store::{Command, Cursor, Error, Place, Settings, Store, WorkItem};
 
 use crate::declare::{World, marked};
+use crate::enrolment::issue;
 use crate::test_store::{Folder, TestDatabase, TestStore, of_resource, on_both, read_events};
 use crate::variable;
 
@@ -72,6 +74,30 @@ async fn a_repaired_row_is_unparked_by_command() {
             .await;
         test.store.command(resource.id(), Command::Retry, None).await.unwrap();
         world.claim(WorkItem::Resource(resource.id())).await;
+    })
+    .await;
+}
+
+/// Red by: a token that must be readable to be revoked, or to be seen as revoked.
+// Requirement: Q-12
+#[tokio::test]
+async fn an_unreadable_token_is_revoked_and_does_not_stop_teardown() {
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
+        let id = world.declare("web").await.id();
+        issue(&test.store, id).await.unwrap();
+        test.database.execute("UPDATE tokens SET lifetime_us = 1").await;
+        let context = async || {
+            let state = test.store.resource(id).await.unwrap().state;
+            test.store.resource_context(&state).await
+        };
+        let unread = context().await.unwrap_err();
+        assert!(matches!(unread, Error::Corrupt { .. }), "its expiry is unknown: {unread}");
+        test.store.command(id, Command::Deprovision, None).await.unwrap();
+        let revoked = "SELECT count(*) FROM tokens WHERE revoked_at IS NOT NULL";
+        assert_eq!(test.database.number(revoked).await, 1);
+        let states: Vec<_> = context().await.unwrap().tokens.iter().map(|it| it.state).collect();
+        assert_eq!(states, [TokenState::Revoked]);
     })
     .await;
 }

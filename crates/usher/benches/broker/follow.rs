@@ -20,8 +20,8 @@ type Printed = HashMap<(String, String), SystemTime>;
 
 /// A follower of a server's log, until it is dropped.
 pub(crate) struct Follower {
-    told: Arc<Mutex<Printed>>,
-    heard: watch::Receiver<u64>,
+    received: Arc<Mutex<Printed>>,
+    arrivals: watch::Receiver<u64>,
     listening: JoinHandle<()>,
 }
 
@@ -45,9 +45,9 @@ impl Follower {
         let token = std::fs::read_to_string(server.data().join("admin.token")).unwrap();
         let opened = client.listen("/v1/events", &Secret::new(token.trim()), None).await;
         let mut body = opened.unwrap();
-        let told = Arc::<Mutex<Printed>>::default();
-        let (hear, heard) = watch::channel(0);
-        let into = Arc::clone(&told);
+        let received = Arc::<Mutex<Printed>>::default();
+        let (arrived, arrivals) = watch::channel(0);
+        let into = Arc::clone(&received);
         let listening = tokio::spawn(async move {
             let mut lines = Lines::default();
             while let Some(Ok(frame)) = body.frame().await {
@@ -55,31 +55,31 @@ impl Follower {
                 for event in lines.feed(bytes).unwrap() {
                     note(&into, &event.data);
                 }
-                hear.send_modify(|it| *it += 1);
+                arrived.send_modify(|it| *it += 1);
             }
         });
-        Self { told, heard, listening }
+        Self { received, arrivals, listening }
     }
 
     /// Waits for this event of a resource; when it was received.
     pub(crate) async fn until(&self, id: &str, word: &str) -> SystemTime {
         let key = (id.to_owned(), word.to_owned());
-        let mut heard = self.heard.clone();
+        let mut arrivals = self.arrivals.clone();
         loop {
-            heard.borrow_and_update();
-            if let Some(at) = self.told.lock().unwrap().remove(&key) {
+            arrivals.borrow_and_update();
+            if let Some(at) = self.received.lock().unwrap().remove(&key) {
                 return at;
             }
-            heard.changed().await.unwrap();
+            arrivals.changed().await.unwrap();
         }
     }
 }
 
-fn note(told: &Mutex<Printed>, data: &str) {
+fn note(received: &Mutex<Printed>, data: &str) {
     let Ok(event) = serde_json::from_str::<Value>(data) else { return };
     let (Some(id), Some(kind)) = (event["resource"].as_str(), event["type"].as_str()) else {
         return;
     };
     let word = kind.replace("broker.ProvisionedResource", "");
-    told.lock().unwrap().insert((id.to_owned(), word), SystemTime::now());
+    received.lock().unwrap().insert((id.to_owned(), word), SystemTime::now());
 }

@@ -173,7 +173,7 @@ async fn written(bench_env: &BenchEnv, bench: &Bench) -> [f64; 2] {
     });
     all(go.collect()).await;
     let ended = Look::new(bench_env, bench).await;
-    [between.told_since("in", &begun), ended.told_since("out", &between)]
+    [between.print_since("in", &begun), ended.print_since("out", &between)]
 }
 
 async fn all<T>(tasks: Vec<tokio::task::JoinHandle<T>>) -> Vec<T> {
@@ -199,7 +199,7 @@ impl Look {
 
     /// Prints the difference per node; returns the writes of the store.
     #[expect(clippy::cast_precision_loss, reason = "a share")]
-    fn told_since(&self, way: &str, before: &Self) -> f64 {
+    fn print_since(&self, way: &str, before: &Self) -> f64 {
         let each = |name: &str| {
             let name = format!("usher_{name}_total");
             let count = |it: &Self| it.counters.get(&name).copied().unwrap_or(0);

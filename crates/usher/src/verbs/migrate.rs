@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use serde_json::json;
 use usher_cli::console::Form;
 use usher_cli::environment::variable;
-use usher_cli::stop::CliError;
+use usher_cli::error::CliError;
 use usher_server::config::is_postgres;
 use usher_server::migrate::{self, Direction, Place, Status, Step};
 use usher_wire::data_dir;

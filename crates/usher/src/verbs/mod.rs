@@ -10,7 +10,7 @@ mod up;
 
 use std::process::ExitCode;
 
-use usher_cli::stop::CliError;
+use usher_cli::error::CliError;
 use usher_cli::verbs::Ask;
 use usher_server::error::ServerError;
 use usher_server::program::Role;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use tracing_subscriber::EnvFilter;
 
-use usher_cli::stop::CliError;
+use usher_cli::error::CliError;
 use usher_server::config::{self, Config, Sources};
 use usher_server::program::{Role, Server};
 use usher_wire::{chain, data_dir};

@@ -16,7 +16,7 @@ fn machine(id: &str, provider: &str) -> Value {
     json!({
         "id": id, "name": "m-1", "provider": provider, "shard": "s", "phase": "Draining",
         "reason": "WaitingForDrain", "cluster": "a", "wanted": "Unbound", "wanted_cluster": null,
-        "holder": null, "disputed_cluster": null, "host": "h-1", "order": "None", "error": null,
+        "holder": null, "disputed_cluster": null, "host": "h-1", "command": "None", "error": null,
         "instance_type": "small", "zone": "z", "capacity_type": "spot", "price_per_hour": 0.5,
         "phase_since": AT, "version": 3,
     })
@@ -27,10 +27,10 @@ fn shard(id: &str, switch: &str) -> Value {
         "dry_run_at": null})
 }
 
-fn heard(judged: &str, needs: usize) -> Value {
+fn demand_outcome(judged: &str, needs: usize) -> Value {
     let need = json!({"aggregate": {"cpu": "4"}, "priority": 5});
     json!({"judged": judged, "demand": {"cluster": "a", "shard": "s", "version": 2,
-        "heard_at": AT, "held": judged == "Held", "needs": vec![need; needs]}})
+        "received_at": AT, "held": judged == "Held", "needs": vec![need; needs]}})
 }
 
 fn named(name: &str) -> String {
@@ -40,7 +40,7 @@ fn named(name: &str) -> String {
 #[tokio::test]
 async fn needs_come_from_flags_or_a_file_and_replace_the_previous_ones() {
     let server = Server::start().await;
-    server.on("PUT /v1/fleet/demand/a", 200, &heard("Accepted", 1));
+    server.on("PUT /v1/fleet/demand/a", 200, &demand_outcome("Accepted", 1));
     let left = server
         .usher("fleet demand a --need cpu=64,min.cpu=4,in.zone=x|y,priority=5 --need gpu=2")
         .await;
@@ -65,10 +65,10 @@ async fn needs_come_from_flags_or_a_file_and_replace_the_previous_ones() {
 #[tokio::test]
 async fn without_needs_on_the_command_line_nothing_is_sent() {
     let server = Server::start().await;
-    server.on("GET /v1/fleet/demand/a", 200, &heard("Accepted", 2)["demand"]).on(
+    server.on("GET /v1/fleet/demand/a", 200, &demand_outcome("Accepted", 2)["demand"]).on(
         "PUT /v1/fleet/demand/a",
         200,
-        &heard("Held", 2),
+        &demand_outcome("Held", 2),
     );
     let shown = server.usher("fleet demand a").await;
     assert_eq!(shown.code, Some(0));

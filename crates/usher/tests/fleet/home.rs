@@ -53,7 +53,7 @@ async fn show_out(server: &mut TestServer, id: &str) {
 
 /// The entries of a folder of the data directory.
 fn within(server: &TestServer, folder: &str) -> Vec<PathBuf> {
-    let objects = server.standing().into_iter();
+    let objects = server.objects().into_iter();
     objects.filter(|it| it.parent().is_some_and(|it| it.ends_with(folder))).collect()
 }
 
@@ -91,7 +91,7 @@ async fn a_machine_that_its_provider_reports_failed_is_torn_down() {
     for lost in ["fleet/hosts", "fleet/process"] {
         let mut server = up(1, &["local.look_interval=100ms"]).await;
         let id = ready(&mut server, "node-1").await;
-        let [lost] = &within(&server, lost)[..] else { panic!("{:?}", server.standing()) };
+        let [lost] = &within(&server, lost)[..] else { panic!("{:?}", server.objects()) };
         server.take_away(lost);
         server.until_phase(&id, "Failed").await;
         let why = server.why(&id).await["summary"].to_string();

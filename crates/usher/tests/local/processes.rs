@@ -160,8 +160,8 @@ async fn a_program_that_is_not_there_fails_the_substrate() {
     let mut yard = Yard::new(Wish::default()).await;
     yard.keep(&["--agent", "/nowhere/usher"]);
     yard.until_phase(Phase::Failed).await;
-    let told = yard.stage.events();
-    let Some(Event::Failed { message }) = told.last() else { panic!("{told:?}") };
+    let events = yard.stage.events();
+    let Some(Event::Failed { message }) = events.last() else { panic!("{events:?}") };
     assert!(message.starts_with("cannot start \"/nowhere/usher\""), "{message}");
     yard.until_deleted().await;
 }
@@ -173,8 +173,8 @@ async fn a_substrate_that_shall_fail_fails_and_can_be_deleted() {
     let mut yard = Yard::new(Wish { fail_with, ..Wish::default() }).await;
     yard.keep(&[]);
     yard.until_phase(Phase::Failed).await;
-    let told = yard.stage.events();
-    assert_eq!(told.last(), Some(&Event::Failed { message: "no quota".to_owned() }));
+    let events = yard.stage.events();
+    assert_eq!(events.last(), Some(&Event::Failed { message: "no quota".to_owned() }));
     yard.until_deleted().await;
 }
 

@@ -239,11 +239,11 @@ impl TestWorld for LocalStage {
     async fn enrol(&self) {
         let it = self.memory.resource().state;
         let ready = it.fields().substrate_ready_at.is_some();
-        let heard = self.plane.as_ref().is_none_or(|plane| {
+        let enrolled = self.plane.as_ref().is_none_or(|plane| {
             let token = self.memory.token(it.generation());
             plane.state().nodes.contains_key(token.expose())
         });
-        if ready && heard {
+        if ready && enrolled {
             self.memory.enrol(it.generation());
         }
         if let Some(plane) = &self.plane

@@ -163,8 +163,8 @@ impl Caller {
     }
 
     /// The events of every resource, in order; none occurs twice.
-    pub(crate) async fn told_of_all(&self) -> BTreeMap<String, Vec<String>> {
-        let mut told: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    pub(crate) async fn all_events(&self) -> BTreeMap<String, Vec<String>> {
+        let mut events: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut ids = BTreeSet::new();
         for event in self.list("/v1/events").await {
             let word = |key: &str| event[key].as_str().unwrap().to_owned();
@@ -176,26 +176,27 @@ impl Caller {
                 continue;
             }
             let what = word("type").replace("broker.ProvisionedResource", "");
-            told.entry(word("resource")).or_default().push(what);
+            events.entry(word("resource")).or_default().push(what);
         }
-        told
+        events
     }
 
     /// Exactly these resources have events, each the complete sequence once and in order.
-    pub(crate) async fn all_was_told(&self, ids: &[String]) {
+    pub(crate) async fn expect_all_events(&self, ids: &[String]) {
         let begun = Instant::now();
-        let mut told = self.told_of_all().await;
+        let mut events = self.all_events().await;
         // An open transaction anywhere on the server holds back later events.
-        while told.values().flatten().count() < ids.len() * ALL.len() && begun.elapsed() < PATIENCE
+        while events.values().flatten().count() < ids.len() * ALL.len()
+            && begun.elapsed() < PATIENCE
         {
             sleep(SOON).await;
-            told = self.told_of_all().await;
+            events = self.all_events().await;
         }
-        for (id, told) in &told {
-            assert_eq!(told, &ALL, "{id}");
+        for (id, events) in &events {
+            assert_eq!(events, &ALL, "{id}");
         }
         let walked: BTreeSet<&String> = ids.iter().collect();
-        assert_eq!(told.keys().collect::<BTreeSet<_>>(), walked);
+        assert_eq!(events.keys().collect::<BTreeSet<_>>(), walked);
     }
 
     /// Nothing is left in the control plane: no orphan, live token, registered node or machine

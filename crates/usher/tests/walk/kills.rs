@@ -45,7 +45,7 @@ async fn walk_past(caller: &Caller, point: &str, count: u64) -> Vec<String> {
 /// Nothing is left of these nodes, in the control plane or the world, now and after a restart.
 async fn is_clean(server: &mut TestServer, walked: &[String]) {
     server.until_nothing_is_left().await;
-    server.caller().all_was_told(walked).await;
+    server.caller().expect_all_events(walked).await;
     server.stop().await;
     server.start(None);
     server.until_ready().await;

@@ -97,7 +97,7 @@ async fn three_servers_under_random_kills_lose_nothing() {
         server.until_ready().await;
     }
     cluster.servers[0].until_nothing_is_left().await;
-    caller.all_was_told(&walked).await;
+    caller.expect_all_events(&walked).await;
     let (walks, took) = (walked.len(), begun.elapsed());
     let counts = &cluster.agents.counts;
     let enrolled = counts.enrolled.load(Ordering::Relaxed);

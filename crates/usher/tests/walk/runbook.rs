@@ -116,7 +116,7 @@ async fn an_unavailable_database_fails_the_probe_and_loses_nothing() {
     caller.until_phase(&id, "Ready").await;
     caller.deprovision(&id).await;
     caller.until_phase(&id, "Deleted").await;
-    caller.all_was_told(&[id]).await;
+    caller.expect_all_events(&[id]).await;
 }
 
 /// Red by: a missing tenancy object that is not named, or a step that is never retried.

@@ -15,10 +15,10 @@ async fn a_node_enrols_and_leaves_on_postgresql() {
     server.deprovision(&id).await;
     server.until_phase(&id, "Deleted").await;
     server.until_nothing_is_left().await;
-    server.until_told(&id, &ALL).await;
+    server.until_events(&id, &ALL).await;
     let receipt = server.insist("GET", &format!("/v1/resources/{id}/receipt"), None).await;
     let rows = receipt["rows"].as_array().or(receipt["names"].as_array()).unwrap();
-    assert!(rows.len() >= 6 && rows.iter().all(|it| it["standing"] == "gone"), "{receipt}");
+    assert!(rows.len() >= 6 && rows.iter().all(|it| it["state"] == "gone"), "{receipt}");
     assert_eq!(server.stop().await, Some(0));
 }
 
@@ -34,7 +34,7 @@ async fn a_server_on_postgresql_resumes_after_a_kill() {
     server.kill();
     server.until_phase(&id, "Deleted").await;
     server.until_nothing_is_left().await;
-    server.until_told(&id, &ALL).await;
+    server.until_events(&id, &ALL).await;
 }
 
 /// Every drain takes 10 min unless the servers notify each other.
@@ -69,7 +69,7 @@ async fn a_drain_ends_when_its_node_left_whichever_server_runs_it() {
             here.deprovision(id).await;
         }
         here.until_phase(id, "Deleted").await;
-        there.until_told(id, &ALL).await;
+        there.until_events(id, &ALL).await;
     }
     there.stop().await;
     here.until_nothing_is_left().await;
@@ -119,7 +119,7 @@ async fn a_server_that_stops_while_a_node_drains_leaves_the_drain_to_the_other()
     here.deprovision(&id).await;
     here.until_reason(&id, "WaitingForComposedResources").await;
     let leaving =
-        |server: &TestServer| server.standing().iter().any(|it| it.join("leaving").exists());
+        |server: &TestServer| server.objects().iter().any(|it| it.join("leaving").exists());
     let begun = std::time::Instant::now();
     while !leaving(&there) {
         assert!(begun.elapsed() < crate::test_server::PATIENCE, "{}", here.said());

@@ -138,3 +138,27 @@ async fn a_node_uses_own_tenancy_objects_and_most_are_deletable_after_it() {
         assert!(audit.contains(&json!(action)), "{action} in {audit:?}");
     }
 }
+
+/// Red by: a credential that is looked up among those of the whole installation.
+// Requirement: D-11
+#[tokio::test]
+async fn a_token_of_a_project_provisions_with_its_only_approved_credential() {
+    let mut server = TestServer::up(&[]).await;
+    let for_demo = json!({ "name": "for-demo", "role": "operator", "project": "demo" });
+    let issued = server.insist("POST", "/v1/operator-tokens", Some(&for_demo)).await;
+    let token = issued["text"].as_str().unwrap();
+    let provision = |server: &TestServer, name: &str| server.usher_as(token, &["provision", name]);
+    let create = "credential create second --cloud local --mount secret --path own/second";
+    done(&server, create);
+    done(&server, "credential request second --project demo");
+    let (code, printed) = provision(&server, "one-is-approved");
+    assert_eq!(code, Some(0), "{printed}");
+    approve(&mut server, "demo", "second").await;
+    let (code, printed) = provision(&server, "two-are-approved");
+    let several = "--credential is required: project \"demo\" has several (local, second)";
+    assert!(code == Some(2) && printed.contains(several), "{code:?} {printed}");
+    done(&server, "project create bare");
+    let (code, printed) = server.usher(&["provision", "none", "--project", "bare"]);
+    let none = "project \"bare\" has none yet: see `usher credential request`";
+    assert!(code == Some(2) && printed.contains(none), "{code:?} {printed}");
+}

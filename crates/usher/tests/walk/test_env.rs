@@ -80,8 +80,8 @@ impl TestServer {
 
     /// The folder of the only agent of this world.
     fn unit(&self) -> PathBuf {
-        let mut standing = self.standing().into_iter();
-        standing.find(|it| it.to_string_lossy().contains("/process/")).unwrap()
+        let mut objects = self.objects().into_iter();
+        objects.find(|it| it.to_string_lossy().contains("/process/")).unwrap()
     }
 
     /// Gives the only agent of this world work that ends when the file is removed.
@@ -106,7 +106,7 @@ impl TestServer {
     }
 
     /// The objects of the world and the folders of its agents and hosts.
-    pub(crate) fn standing(&self) -> Vec<PathBuf> {
+    pub(crate) fn objects(&self) -> Vec<PathBuf> {
         let kinds = ["anchor", "substrate", "part", "provider-config", "external-secret"];
         let kinds = kinds.iter().map(|it| self.data().join("world").join(it));
         let agents = AGENTS.iter().chain(&["fleet/hosts"]).map(|it| self.data().join(it));
@@ -133,8 +133,8 @@ impl TestServer {
     /// Waits until nothing is left, in the control plane and the world.
     pub(crate) async fn until_nothing_is_left(&mut self) {
         let begun = Instant::now();
-        while !self.standing().is_empty() || !self.processes().is_empty() {
-            let left = (self.standing(), self.processes());
+        while !self.objects().is_empty() || !self.processes().is_empty() {
+            let left = (self.objects(), self.processes());
             assert!(begun.elapsed() < PATIENCE, "left: {left:?}\n{}", self.said());
             sleep(SOON).await;
         }

@@ -282,9 +282,18 @@ impl TestServer {
 
     /// Runs a command of the binary; its exit code and all output.
     pub(crate) fn usher(&self, words: &[&str]) -> (Option<i32>, String) {
+        self.run(words, None)
+    }
+
+    /// As [`Self::usher`], with this operator's token.
+    pub(crate) fn usher_as(&self, token: &str, words: &[&str]) -> (Option<i32>, String) {
+        self.run(words, Some(("USHER_TOKEN", token)))
+    }
+
+    fn run(&self, words: &[&str], variable: Option<(&str, &str)>) -> (Option<i32>, String) {
         let mut command = Command::new(USHER);
         command.args(words).arg("--data-dir").arg(self.data()).stdin(Stdio::null());
-        let output = command.output().unwrap();
+        let output = command.envs(variable).output().unwrap();
         let printed = [output.stdout, output.stderr].concat();
         (output.status.code(), String::from_utf8_lossy(&printed).into_owned())
     }
@@ -353,7 +362,7 @@ impl TestServer {
 
     /// Waits for these events of a resource: an open transaction anywhere on the database server
     /// holds back later events.
-    pub(crate) async fn until_told(&mut self, id: &str, all: &[&str]) {
+    pub(crate) async fn until_events(&mut self, id: &str, all: &[&str]) {
         let begun = Instant::now();
         while self.events(id).await != all && begun.elapsed() < PATIENCE {
             sleep(SOON).await;

@@ -30,7 +30,7 @@ async fn a_node_enrols_and_leaves_and_nothing_is_left() {
     let receipt = server.insist("GET", &format!("/v1/resources/{id}/receipt"), None).await;
     let names = receipt["names"].as_array().or(receipt["rows"].as_array()).unwrap();
     assert!(names.len() >= 6, "{receipt}");
-    assert!(names.iter().all(|it| it["standing"] == "gone"), "{receipt}");
+    assert!(names.iter().all(|it| it["state"] == "gone"), "{receipt}");
     assert_eq!(server.stop().await, Some(0));
     assert!(!server.data().join("endpoint.json").exists());
 }
@@ -118,7 +118,7 @@ async fn an_idle_server_observes_nothing_and_writes_nothing() {
     assert!(counted.iter().all(|it| before.contains_key(*it)), "{before:?}");
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
     assert_eq!(server.caller().counters().await, before, "fifteen heartbeats later");
-    assert_eq!(server.why(&id).await["next_look_at"], serde_json::Value::Null);
+    assert_eq!(server.why(&id).await["next_reconcile_at"], serde_json::Value::Null);
 }
 
 /// Red by: a node that hangs and counts as live, or a drain that waits for it without an end.

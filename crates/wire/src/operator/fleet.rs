@@ -35,7 +35,7 @@ bodies! {
         /// The provider's reference to its host.
         pub host: Option<String>,
         /// The progress of the last command to its provider.
-        pub order: String,
+        pub command: String,
         /// Why it failed.
         pub error: Option<String>,
         /// Its instance type, if known.
@@ -157,7 +157,7 @@ bodies! {
         /// Grows with every report.
         pub version: u64,
         /// The last report.
-        pub heard_at: String,
+        pub received_at: String,
         /// Whether the last report is held until it is repeated.
         pub held: bool,
         /// Its needs.

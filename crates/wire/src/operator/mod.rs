@@ -5,7 +5,7 @@
 //! of an answer; a request with an unknown field is refused. `usher -o json` prints the answers.
 
 mod fleet;
-mod siblings;
+mod tenancy;
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub use fleet::{
     Aim, ClusterStatus, Demand, DemandOutcome, FleetPlan, Machine, MachineWhy, Need, NeedStatus,
     Requirement, SetDryRun, SettleMachine, Shard, WriteDemand,
 };
-pub use siblings::{
+pub use tenancy::{
     Assignment, AuditEntry, Blueprint, BlueprintVersion, Check, Cloud, Credential, Finding,
     Imported, IssuedOperatorToken, Labels, Node, OperatorToken, Placement, Project, Ready, Tenancy,
     Token, Whoami,
@@ -278,7 +278,7 @@ bodies! {
         /// Failed attempts since the last completed step.
         pub attempts: u32,
         /// When it is reconciled next; absent if only a wake-up does.
-        pub next_look_at: Option<String>,
+        pub next_reconcile_at: Option<String>,
         /// Whether it waits for an operator to retry it.
         pub parked: bool,
         /// The error of the last step, if it failed.
@@ -342,7 +342,7 @@ bodies! {
         /// Counts the objects that had the name.
         pub incarnation: u32,
         /// `intended`, `seen`, `gone`, `foreign` or `abandoned`.
-        pub standing: String,
+        pub state: String,
         /// The uid of the object that was seen.
         pub uid: Option<String>,
         /// What the state is based on.

@@ -199,7 +199,7 @@ impl Fleet for Fake {
             cluster: new.cluster,
             shard: new.shard.unwrap_or_else(|| "s".parse().unwrap()),
             version: Version(1),
-            heard_at: START,
+            received_at: START,
             is_held: false,
             needs: new.needs,
         };

@@ -99,7 +99,7 @@ impl Resources for Fake {
             blockers: vec![],
             advice: vec![],
             attempts: 1,
-            next_look_at: Some(START),
+            next_reconcile_at: Some(START),
             parked: false,
             trouble: None,
         })
@@ -238,7 +238,7 @@ fn node_view() -> NodeView {
         },
         resource: "web-1".to_owned(),
         liveness: Liveness::Live,
-        heard_at: Some(START),
+        last_heartbeat_at: Some(START),
         agent_version: Some("0.1.0".to_owned()),
     }
 }

@@ -11,8 +11,8 @@ use usher_wire::operator::{Demand, DemandOutcome, Need, WriteDemand};
 use super::need;
 use crate::client::encoded;
 use crate::console::{age, cell, table};
+use crate::error::CliError;
 use crate::session::{Basics, Session, run as session};
-use crate::stop::CliError;
 
 /// The largest file that is read: the server's body limit.
 const FILE_MAX: u64 = 1024 * 1024;
@@ -112,7 +112,7 @@ fn row(it: &Value) -> Vec<String> {
     let text = |key: &str| it.get(key).and_then(Value::as_str);
     let count = it.get("needs").and_then(Value::as_array).map_or(0, Vec::len);
     let held = if it.get("held") == Some(&Value::Bool(true)) { "yes" } else { "no" };
-    let received = text("heard_at").map(age);
+    let received = text("received_at").map(age);
     vec![
         cell(text("cluster")),
         cell(text("shard")),
@@ -138,8 +138,8 @@ mod tests {
         let read = parsed(r#"{"needs": [{"aggregate": {"cpu": "4"}}]}"#, file).unwrap();
         assert_eq!((read.needs.len(), read.shard), (1, None));
         for text in ["", "[]", r#"{"needs": [{"colour": 1}]}"#, r#"{"wants": []}"#] {
-            let stop = parsed(text, file).unwrap_err();
-            assert_eq!(stop.code, 2, "{text}");
+            let error = parsed(text, file).unwrap_err();
+            assert_eq!(error.code, 2, "{text}");
         }
     }
 }

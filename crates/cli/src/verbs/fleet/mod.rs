@@ -12,8 +12,8 @@ use usher_wire::operator::{List, Machine, Shard};
 
 use crate::client::encoded;
 use crate::console::{age, cell, table};
+use crate::error::CliError;
 use crate::session::{Basics, Session, is_id, run as session};
-use crate::stop::CliError;
 
 #[derive(clap::Args)]
 pub struct Flags {

@@ -7,8 +7,8 @@ use usher_wire::operator::{Aim, ClusterStatus, FleetPlan, NeedStatus};
 use super::{chosen, need};
 use crate::client::encoded;
 use crate::console::{cell, table};
+use crate::error::CliError;
 use crate::session::Session;
-use crate::stop::CliError;
 
 pub(super) async fn plan(session: Session, said: Option<String>) -> Result<(), CliError> {
     let shard = chosen(&session, said).await?;

@@ -131,7 +131,7 @@ impl Fleet for Machines {
         let subject = (None, new.cluster.to_string());
         let noted = entry(caller, Action::FleetDemand, subject, detail);
         let roll_up = RollUp { cluster: new.cluster, shard, needs: new.needs };
-        let outcome = self.store.hear_demand(roll_up, Some(noted)).await.map_err(failure)?;
+        let outcome = self.store.accept_demand(roll_up, Some(noted)).await.map_err(failure)?;
         Ok(DemandOutcome { judged: outcome.judged, demand: believed(outcome.demand) })
     }
 }
@@ -271,7 +271,7 @@ fn believed(it: Demand) -> DemandView {
         cluster: it.cluster,
         shard: it.shard,
         version: it.version,
-        heard_at: it.heard_at,
+        received_at: it.received_at,
         is_held: it.trust.is_held(),
         needs: it.needs,
     }

@@ -20,7 +20,7 @@ reads! {
 }
 
 audited! {
-    fn hear_demand(it: RollUp) -> JudgedDemand = |conn| hear(conn, it);
+    fn accept_demand(it: RollUp) -> JudgedDemand = |conn| insert(conn, it);
 }
 
 /// One demand, as the statements bring it.
@@ -35,7 +35,7 @@ struct DemandRow {
 }
 
 /// Compares a roll-up with the previous one, and keeps it if it is accepted.
-async fn hear(conn: &mut Conn, it: RollUp) -> Result<JudgedDemand, Error> {
+async fn insert(conn: &mut Conn, it: RollUp) -> Result<JudgedDemand, Error> {
     let sql = concat!(
         "INSERT INTO fleet_demands (cluster, shard, version, heard_at, needs, trust)
             VALUES ($1, $2, 1, ",
@@ -55,10 +55,10 @@ async fn hear(conn: &mut Conn, it: RollUp) -> Result<JudgedDemand, Error> {
     if begun.rows_affected() == 1 {
         return Ok(JudgedDemand { judged, demand: found(conn, &it.cluster).await? });
     }
-    hear_again(conn, it).await
+    replace(conn, it).await
 }
 
-async fn hear_again(conn: &mut Conn, it: RollUp) -> Result<JudgedDemand, Error> {
+async fn replace(conn: &mut Conn, it: RollUp) -> Result<JudgedDemand, Error> {
     let lock = concat!("SELECT cluster FROM fleet_demands WHERE cluster = $1", lock!());
     let locked = sqlx::query::<Db>(lock).bind(it.cluster.as_str()).execute(&mut *conn).await;
     locked.doing("lock a demand")?;
@@ -140,7 +140,7 @@ impl DemandRow {
             cluster: word("a demand", "cluster", &self.cluster)?,
             shard: word("a demand", "shard", &self.shard)?,
             version: Version(self.version.unsigned_abs()),
-            heard_at: self.heard_at.0,
+            received_at: self.heard_at.0,
             needs: self.needs.0,
             trust: self.trust.0,
         })

@@ -50,8 +50,8 @@ impl Port {
         let (pace, jitter) = (self.settings.pace, jitter());
         let written = self.pool.write(move |conn| {
             Box::pin(async move {
-                let met = (&trouble, reason);
-                postpone(conn, (item, claim), met, (&pace, jitter)).await
+                let stopped = (&trouble, reason);
+                postpone(conn, (item, claim), stopped, (&pace, jitter)).await
             })
         });
         self.notifying_due(written.await)

@@ -142,7 +142,7 @@ fn context(rows: Vec<ContextRow>, resource: &Resource) -> Result<ResourceContext
         if let Some(peer) = peer.row(&token) {
             beside.peers.push(peer.status()?);
         }
-        beside.tokens.push(token.token()?);
+        beside.tokens.push(token.summary(beside.now)?);
     }
     Ok(beside)
 }

@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use sqlx::QueryBuilder;
 use usher_domain::broker::facts::GenerationState;
+use usher_domain::broker::snapshot::TokenState;
 use usher_domain::object::enrolment::KeyId;
 use usher_domain::object::id::{PeerId, ProjectId, ResourceId, TokenId};
 use usher_domain::tokens::{Consumption, Lifetime, ResourceView, Token, Verifier};
+use usher_kernel::Timestamp;
 use uuid::Uuid;
 
 use super::port::Port;
@@ -18,6 +20,7 @@ use super::record::{corrupt, generation, word};
 use super::{Conn, Db};
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
+use crate::resources::TokenSummary;
 
 reads! {
     fn token(id: TokenId) -> Option<Token> = |conn| one(conn, id, false);
@@ -64,19 +67,22 @@ async fn one(conn: &mut Conn, id: TokenId, locked: bool) -> Result<Option<Token>
     row.map(TokenRow::token).transpose()
 }
 
-/// The tokens of a resource, oldest generation first.
 async fn of_resource(conn: &mut Conn, resource: ResourceId) -> Result<Vec<Token>, Error> {
+    rows_of_resource(conn, resource).await?.into_iter().map(TokenRow::token).collect()
+}
+
+/// The tokens of a resource, oldest generation first.
+async fn rows_of_resource(conn: &mut Conn, resource: ResourceId) -> Result<Vec<TokenRow>, Error> {
     let sql = concat!(
         "SELECT ",
         token_columns!(),
         " FROM tokens WHERE resource = $1 ORDER BY generation"
     );
-    let rows = sqlx::query_as::<Db, TokenRow>(sql)
+    sqlx::query_as::<Db, TokenRow>(sql)
         .bind(resource.as_uuid())
         .fetch_all(&mut *conn)
         .await
-        .doing("read tokens")?;
-    rows.into_iter().map(TokenRow::token).collect()
+        .doing("read tokens")
 }
 
 /// Tokens after an id, in the order of their ids, with what redeeming needs of their resources.
@@ -125,6 +131,22 @@ impl ListedTokenRow {
 }
 
 impl TokenRow {
+    /// What a snapshot needs. Of a token that ended, only its generation has to be readable.
+    pub(crate) fn summary(self, now: Timestamp) -> Result<TokenSummary, Error> {
+        let (id, issued_at) = (TokenId::from_uuid(self.id), self.issued_at.0);
+        let generation = generation(&format!("token \"{id}\""), self.generation)?;
+        let state = if self.consumed_at.is_some() {
+            TokenState::Consumed
+        } else if self.revoked_at.is_some() {
+            TokenState::Revoked
+        } else if self.token()?.is_expired(now) {
+            TokenState::Expired
+        } else {
+            TokenState::Redeemable
+        };
+        Ok(TokenSummary { id, generation, issued_at, state })
+    }
+
     pub(crate) fn token(self) -> Result<Token, Error> {
         let row = format!("token \"{}\"", self.id);
         let verifier: [u8; 32] = self.verifier.try_into().map_err(|_| corrupt(&row, "verifier"))?;

@@ -170,7 +170,7 @@ impl Checker {
             }
         }
         let evidence = &record.name_ledger.rows()[0].evidence.answer;
-        let standings = || record.name_ledger.rows().iter().map(|it| it.state);
+        let states = || record.name_ledger.rows().iter().map(|it| it.state);
         let tombstone = store.entry(WorkItem::Tombstone(id)).await.unwrap();
         let deleted = events.values().any(|it| *it == EventType::Deleted);
         let whole = match asked {
@@ -183,7 +183,7 @@ impl Checker {
             Some(asked) if deleted => {
                 version == asked + 1
                     && state.phase() == Phase::Deleted
-                    && standings().all(|it| it == NameState::Gone)
+                    && states().all(|it| it == NameState::Gone)
                     && tombstone.is_some()
             }
             Some(asked) => {

@@ -13,7 +13,7 @@ use usher_provider::program::duration;
 use usher_wire::fleet::{Files, Keyring};
 
 use usher_cli::console::{Console, Form, table};
-use usher_cli::stop::CliError;
+use usher_cli::error::CliError;
 use usher_wire::chain;
 
 #[derive(clap::Args)]

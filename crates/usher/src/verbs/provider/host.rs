@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 use usher_agent::lock::Lock;
 
-use usher_cli::stop::CliError;
+use usher_cli::error::CliError;
 use usher_wire::chain;
 
 #[derive(clap::Args)]

@@ -9,7 +9,7 @@ use usher_provider::kit::Options;
 use usher_provider::program;
 
 use usher_cli::environment::variable;
-use usher_cli::stop::CliError;
+use usher_cli::error::CliError;
 use usher_hosts::{Hosts, Settings};
 use usher_wire::{chain, data_dir};
 

@@ -199,7 +199,7 @@ bodies! {
         /// When it registered.
         pub registered_at: String,
         /// Its last heartbeat.
-        pub heard_at: Option<String>,
+        pub last_heartbeat_at: Option<String>,
         /// The version of its agent.
         pub agent_version: Option<String>,
     }
