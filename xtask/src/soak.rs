@@ -8,11 +8,12 @@ use crate::{mutants, sim};
 type Soak = fn(&Repo) -> Outcome;
 
 /// Every long check by its name.
-const SOAKS: [(&str, Soak); 6] = [
+const SOAKS: [(&str, Soak); 7] = [
     ("sim", soak_sim),
     ("mutants", mutants::run_all),
     ("store", soak_store),
     ("walk", soak_walk),
+    ("flood", soak_flood),
     ("fleet", soak_fleet),
     ("apiserver", soak_apiserver),
 ];
@@ -39,6 +40,15 @@ const WALK_SIZES: [(&str, &str); 7] = [
     ("USHER_SOAK_REST_SECONDS", "600"),
 ];
 
+/// The test of connections that grows with these variables, and their values.
+const FLOOD_TESTS: [&str; 1] = ["flood::"];
+const FLOOD_SIZES: [(&str, &str); 4] = [
+    ("USHER_SOAK_DESCRIPTORS", "512"),
+    ("USHER_SOAK_CONNECTIONS", "2000"),
+    ("USHER_SOAK_FLOOD_SECONDS", "60"),
+    ("USHER_SOAK_FLOOD_WALKS", "50"),
+];
+
 /// The tests of shards and providers that grow with these variables, and their values.
 const FLEET_TESTS: [&str; 1] = ["kills::"];
 const PROVIDER_TESTS: [&str; 1] = ["crash::"];
@@ -55,7 +65,7 @@ const API_SERVER_SIZES: [(&str, &str); 1] = [("USHER_SOAK_ROUNDS", "50")];
 /// Which check to run.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Run this one: sim, mutants, store, walk, fleet or apiserver
+    /// Run this one: sim, mutants, store, walk, flood, fleet or apiserver
     name: String,
 }
 
@@ -86,6 +96,13 @@ fn soak_store(repo: &Repo) -> Outcome {
 fn soak_walk(repo: &Repo) -> Outcome {
     let words = ["--release", "--package", "usher", "--test", "walk"];
     soak_tests(repo, &words, &WALK_TESTS, &WALK_SIZES)
+}
+
+/// Half-open and slow connections against a server with few descriptors, while nodes are
+/// provisioned and torn down.
+fn soak_flood(repo: &Repo) -> Outcome {
+    let words = ["--release", "--package", "usher", "--test", "walk"];
+    soak_tests(repo, &words, &FLOOD_TESTS, &FLOOD_SIZES)
 }
 
 /// Providers, and shards with their providers, that are killed at every failpoint and at any moment
@@ -119,7 +136,7 @@ mod tests {
     fn an_unknown_name_is_refused_with_the_known_ones() {
         let refusal = find("everything").unwrap_err();
         let sentence = "cannot soak \"everything\": choose one of sim, mutants, store, walk, \
-                        fleet, apiserver";
+                        flood, fleet, apiserver";
         assert_eq!(refusal, Failure::message(sentence));
         assert!(find("sim").is_ok());
     }

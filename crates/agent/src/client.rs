@@ -14,8 +14,8 @@ use hyper_util::rt::TokioExecutor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
-use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 use usher_wire::http::{CODE_KEY_REVOKED, EVENTS_TYPE, Problem, Secret};
 
@@ -32,6 +32,8 @@ pub enum Error {
     Url { text: String },
     #[error("found no certificates to trust")]
     Certificates,
+    #[error("cert_file and key_file are not a certificate and its key in PEM, or one is missing")]
+    ClientCertificate,
     #[error("failed to connect to the control plane")]
     Unreachable(#[source] legacy::Error),
     /// The connection broke, or the answer violates the protocol.
@@ -54,7 +56,7 @@ impl Error {
     pub fn is_final(&self) -> bool {
         match self {
             Self::Refused { status, .. } => matches!(status, 400 | 401 | 403 | 404 | 409 | 422),
-            Self::Url { .. } | Self::Certificates => true,
+            Self::Url { .. } | Self::Certificates | Self::ClientCertificate => true,
             Self::Unreachable(_) | Self::Protocol | Self::TimedOut => false,
         }
     }
@@ -83,7 +85,8 @@ impl Client {
             }
         }
         let base = format!("{scheme}://{authority}{}", uri.path().trim_end_matches('/'));
-        let http = legacy::Client::builder(TokioExecutor::new()).build(connector(roots)?);
+        let connector = connector(roots, identity(settings)?)?;
+        let http = legacy::Client::builder(TokioExecutor::new()).build(connector);
         Ok(Self { base, http })
     }
 
@@ -192,13 +195,37 @@ fn certificates(ca_file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, 
     certificates.map_err(|_| Error::Certificates)
 }
 
-fn connector(roots: RootCertStore) -> Result<HttpsConnector<HttpConnector>, Error> {
+type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+/// The client certificate and its key, if there are any.
+fn identity(settings: &Settings) -> Result<Option<Identity>, Error> {
+    let invalid = |_| Error::ClientCertificate;
+    match (&settings.cert_file, &settings.key_file) {
+        (None, None) => Ok(None),
+        (Some(chain), Some(key)) => {
+            let chain = CertificateDer::pem_file_iter(chain).and_then(Iterator::collect);
+            let key = PrivateKeyDer::from_pem_file(key).map_err(invalid)?;
+            Ok(Some((chain.map_err(invalid)?, key)))
+        }
+        (Some(_), None) | (None, Some(_)) => Err(Error::ClientCertificate),
+    }
+}
+
+fn connector(
+    roots: RootCertStore,
+    identity: Option<Identity>,
+) -> Result<HttpsConnector<HttpConnector>, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|_| Error::Certificates)?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+        .with_root_certificates(roots);
+    let config = match identity {
+        None => config.with_no_client_auth(),
+        Some((chain, key)) => {
+            config.with_client_auth_cert(chain, key).map_err(|_| Error::ClientCertificate)?
+        }
+    };
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -212,7 +239,6 @@ mod tests {
     use tokio::net::TcpListener;
     use tokio_rustls::TlsAcceptor;
     use tokio_rustls::rustls::ServerConfig;
-    use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
     use super::*;
 
@@ -271,6 +297,8 @@ mod tests {
             resource_id: "r".to_owned(),
             token_file: "t".into(),
             ca_file: None,
+            cert_file: None,
+            key_file: None,
             in_flight_dir: None,
         }
     }
@@ -300,6 +328,26 @@ mod tests {
         std::fs::write(&path, "nothing").unwrap();
         let settings = Settings { ca_file: Some(path), ..settings("https://usher.example") };
         assert!(matches!(Client::new(&settings).err(), Some(Error::Certificates)));
+    }
+
+    // Requirement: CN-8
+    #[test]
+    fn a_client_certificate_needs_its_key() {
+        let dir = tempfile::tempdir().unwrap();
+        let made = generate_simple_self_signed(vec!["node".to_owned()]).unwrap();
+        let (cert, key) = (dir.path().join("tls.crt"), dir.path().join("tls.key"));
+        std::fs::write(&cert, made.cert.pem()).unwrap();
+        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+        let given = |cert: Option<&Path>, key: Option<&Path>| {
+            let (cert_file, key_file) = (cert.map(Path::to_owned), key.map(Path::to_owned));
+            let settings = settings("http://127.0.0.1:1");
+            Client::new(&Settings { cert_file, key_file, ..settings }).err()
+        };
+        assert!(given(Some(&cert), Some(&key)).is_none());
+        for (cert, key) in [(Some(&cert), None), (None, Some(&key)), (Some(&key), Some(&cert))] {
+            let refused = given(cert.map(|it| &**it), key.map(|it| &**it));
+            assert!(matches!(refused, Some(Error::ClientCertificate)), "{refused:?}");
+        }
     }
 
     // Requirement: AG-3

@@ -19,6 +19,11 @@ pub struct Settings {
     /// A PEM file of certificates to trust instead of the system's.
     #[serde(default)]
     pub ca_file: Option<PathBuf>,
+    /// PEM files of the client certificate and its key, for servers with a client CA.
+    #[serde(default)]
+    pub cert_file: Option<PathBuf>,
+    #[serde(default)]
+    pub key_file: Option<PathBuf>,
     /// Every file in here is work in flight.
     #[serde(default)]
     pub in_flight_dir: Option<PathBuf>,

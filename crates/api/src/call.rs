@@ -12,6 +12,7 @@ use usher_domain::object::offender::shortened;
 use usher_domain::operators::Reach;
 use usher_domain::projects::Project;
 use usher_kernel::Timestamp;
+use usher_listen::BodyTimeout;
 
 use crate::ports::{Answer, Failure, Ports};
 use crate::problem;
@@ -164,6 +165,8 @@ pub(crate) async fn read(body: Body) -> Answer<Bytes> {
     let read = Limited::new(body, BODY_MAX).collect().await.map_err(|why| {
         if why.is::<LengthLimitError>() {
             Refusal::BodyTooLarge { max: BODY_MAX }
+        } else if BodyTimeout::caused(&*why) {
+            Refusal::BodyTimeout
         } else {
             Refusal::BodyInvalid { why: "it ended early".to_owned() }
         }

@@ -3,7 +3,7 @@
 use usher_domain::object::name::SUFFIX;
 
 /// Codes by status, including those of contexts that have no route yet.
-pub const BY_STATUS: [(u16, &[&str]); 12] = [
+pub const BY_STATUS: [(u16, &[&str]); 13] = [
     (
         400,
         &[
@@ -31,6 +31,7 @@ pub const BY_STATUS: [(u16, &[&str]); 12] = [
     (
         403,
         &[
+            "client_certificate_required",
             "credential_not_approved",
             "credential_not_assigned",
             "forbidden",
@@ -60,6 +61,7 @@ pub const BY_STATUS: [(u16, &[&str]); 12] = [
         ],
     ),
     (405, &["method_not_allowed"]),
+    (408, &["body_timeout"]),
     (
         409,
         &[

@@ -9,6 +9,9 @@ pub enum Refusal {
     /// The node is deregistered or unknown.
     #[error("the key of the node is revoked")]
     KeyRevoked,
+    /// The settings of the server require a certificate of the client CA.
+    #[error("this route needs a client certificate")]
+    CertificateRequired,
     #[error("role \"{role}\" is not allowed to do this: it needs {needed}")]
     Forbidden { role: &'static str, needed: &'static str },
     #[error("there is no such path")]
@@ -17,6 +20,8 @@ pub enum Refusal {
     MethodNotAllowed,
     #[error("the body is larger than {max} bytes")]
     BodyTooLarge { max: usize },
+    #[error("the body did not arrive in time")]
+    BodyTimeout,
     #[error("invalid body: {why}")]
     BodyInvalid { why: String },
     #[error("the content type is not application/json")]
@@ -105,10 +110,12 @@ impl Refusal {
         match self {
             Self::Unauthenticated => "unauthenticated",
             Self::KeyRevoked => "key_revoked",
+            Self::CertificateRequired => "client_certificate_required",
             Self::Forbidden { .. } => "forbidden",
             Self::RouteNotFound => "route_not_found",
             Self::MethodNotAllowed => "method_not_allowed",
             Self::BodyTooLarge { .. } => "body_too_large",
+            Self::BodyTimeout => "body_timeout",
             Self::BodyInvalid { .. } => "body_invalid",
             Self::ContentTypeUnsupported => "content_type_unsupported",
             Self::QueryInvalid { .. } => "query_invalid",

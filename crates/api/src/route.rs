@@ -61,6 +61,7 @@ pub struct Route {
     pub(crate) status: u16,
     pub(crate) query: &'static [QueryParam],
     pub(crate) keyed: bool,
+    pub(crate) by_agents: bool,
     pub(crate) takes: Option<fn() -> Shape>,
     pub(crate) reply: Reply,
     pub(crate) serve: Arc<dyn Fn(Call) -> Handled + Send + Sync>,
@@ -84,6 +85,7 @@ impl Route {
             status: 204,
             query: &[],
             keyed: false,
+            by_agents: false,
             takes: None,
             reply: Reply::Nothing,
             serve: Arc::new(move |call| Box::pin(serve(call))),
@@ -113,6 +115,11 @@ impl Route {
     /// Answers with a text of this media type.
     pub(crate) fn prints(self, kind: &'static str) -> Self {
         Self { status: 200, reply: Reply::Text(kind), ..self }
+    }
+
+    /// Called by agents, which may have to show a client certificate.
+    pub(crate) fn by_agents(self) -> Self {
+        Self { by_agents: true, ..self }
     }
 
     /// Supports an `Idempotency-Key`.

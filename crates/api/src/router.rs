@@ -29,6 +29,7 @@ use tracing::Instrument as _;
 use usher_domain::object::id::PeerId;
 use usher_domain::object::manifest::SecretText;
 use usher_domain::operators::{Reach, Role, TokenHash};
+use usher_listen::{Authenticated, ClientCertificate};
 use uuid::Uuid;
 
 use crate::call::{self, Admitted, Call};
@@ -55,6 +56,7 @@ pub struct Shared {
     pub(crate) registry: Arc<Registry>,
     pub(crate) metrics: Metrics,
     pub(crate) document: Arc<str>,
+    agent_certificates: bool,
 }
 
 impl Deref for AppState {
@@ -68,7 +70,17 @@ impl Deref for AppState {
 impl AppState {
     /// `metrics` are registered in `registry` already.
     pub fn new(ports: Ports, registry: Arc<Registry>, metrics: Metrics) -> Self {
-        Self(Arc::new(Shared { ports, registry, metrics, document: openapi::text().into() }))
+        let document = openapi::text().into();
+        Self(Arc::new(Shared { ports, registry, metrics, document, agent_certificates: false }))
+    }
+
+    /// Requires a client certificate on the routes of agents.
+    #[must_use]
+    pub fn with_agent_certificates(self) -> Self {
+        let Shared { ports, registry, metrics, document, .. } = &*self;
+        let (ports, registry) = (ports.clone(), Arc::clone(registry));
+        let (metrics, document) = (metrics.clone(), Arc::clone(document));
+        Self(Arc::new(Shared { ports, registry, metrics, document, agent_certificates: true }))
     }
 
     pub fn router(self) -> Router {
@@ -98,12 +110,17 @@ impl AppState {
         let span = tracing::info_span!(
             "request", id = %id, method = %route.method, route = route.path
         );
-        let answered = self.answer(route, params, request).instrument(span.clone()).await;
-        let response = answered.unwrap_or_else(|failure| {
+        let mut admitted = None;
+        let answered = self.answer(route, params, request, &mut admitted);
+        let answered = answered.instrument(span.clone()).await;
+        let mut response = answered.unwrap_or_else(|failure| {
             let _entered = span.enter();
             log_failure(&failure);
             problem::answer(&failure)
         });
+        if let Some(Admitted::Caller(_) | Admitted::Node(_)) = admitted {
+            response.extensions_mut().insert(Authenticated);
+        }
         self.metrics.count(route.path, &route.method, response.status().as_u16(), began.elapsed());
         with_request_id(response, &id)
     }
@@ -113,14 +130,20 @@ impl AppState {
         route: &Route,
         params: Params,
         request: Request,
+        admitted: &mut Option<Admitted>,
     ) -> Answer<Response<Body>> {
         let params = path_params(params)?;
-        let admitted = self.authorize(route.right, &params, request.headers()).await?;
+        let has_certificate = request.extensions().get::<ClientCertificate>().is_some();
+        if route.by_agents && self.agent_certificates && !has_certificate {
+            return Err(Refusal::CertificateRequired.into());
+        }
+        let by = self.authorize(route.right, &params, request.headers()).await?;
+        *admitted = Some(by.clone());
         let (parts, body) = request.into_parts();
         let body = if route.takes.is_some() { call::read(body).await? } else { Bytes::new() };
         let call = Call {
             state: self.clone(),
-            admitted,
+            admitted: by,
             params,
             query: parts.uri.query().unwrap_or_default().to_owned(),
             headers: parts.headers,

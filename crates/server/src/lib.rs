@@ -16,6 +16,7 @@ pub mod error;
 pub mod fleet;
 pub mod guard;
 pub mod housekeeping;
+mod listener;
 pub mod mesh;
 pub mod migrate;
 pub mod place;

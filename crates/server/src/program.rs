@@ -1,6 +1,5 @@
 //! The server as a whole: what is opened, started, and stopped again.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,12 +29,12 @@ use super::mesh::Mesh;
 use super::place::{self, DataDir};
 use super::services::{Pins, Services};
 use super::steps::{Reconcilers, WorldSteps};
-use super::tally::{StoreTally, Tally};
+use super::tally::{ConnectionTally, StoreTally, Tally};
 use super::waker::Waker;
 use super::worker::Worker;
 use super::world_records::SqlWorldRecords;
 use super::worlds::{Attached, Worlds};
-use super::{fleet, housekeeping, mesh, seed, worker};
+use super::{fleet, housekeeping, listener, mesh, seed, worker};
 use crate::config::{self, AgentMode, Config};
 use crate::error::ServerError;
 use usher_fleet::bootstrap::{Bootstrap, Nothing};
@@ -67,6 +66,7 @@ pub struct Server {
     config: Config,
     data: DataDir,
     listener: TcpListener,
+    connections: usher_listen::Settings,
     url: String,
     store: Arc<Store>,
     plane: SqlControlPlane,
@@ -94,8 +94,9 @@ impl Server {
         let data = DataDir::open(data_dir)?;
         let key = data.key()?;
         admit_agents(&config, &data)?;
-        let listener = listen(&config.listen).await?;
-        let url = api_url(&config, &listener)?;
+        let connections = listener::settings(&config)?;
+        let listener = listener::bind(&config.listen).await?;
+        let url = listener::api_url(&config, &listener)?;
         let embedded = place.is_none();
         let place = place.unwrap_or_else(|| Place::Sqlite(data.database()));
         if embedded {
@@ -123,7 +124,8 @@ impl Server {
             alarms: Arc::default(),
         };
         let fleet = Arc::new(usher_fleet::tally::Tally::default());
-        Ok(Self { config, data, listener, url, store, plane: control, tally, fleet })
+        let plane = control;
+        Ok(Self { config, data, listener, connections, url, store, plane, tally, fleet })
     }
 
     pub fn url(&self) -> &str {
@@ -151,12 +153,8 @@ impl Server {
         let router = self.router(worlds, &stop)?;
         self.data.announce(&self.url)?;
         tracing::info!(url = self.url, data_dir = %self.data.path().display(), "serving");
-        let mut stopped = stop.clone();
-        let serving = axum::serve(self.listener, router).with_graceful_shutdown(async move {
-            // A dropped sender counts as a stop.
-            let _ = stopped.wait_for(|it| *it).await;
-        });
-        let serving = tokio::spawn(async move { serving.await });
+        let serving = usher_listen::serve(self.listener, router, self.connections, stop.clone());
+        let serving = tokio::spawn(serving);
         let ended = tokio::select! {
             () = asked_to_stop => Ok(()),
             Some(why) = broken.recv() => Err(why),
@@ -250,10 +248,14 @@ impl Server {
         let mut registry = Registry::default();
         self.tally.register(&mut registry);
         registry.register_collector(Box::new(StoreTally(Arc::clone(&self.store))));
+        let counts = Arc::clone(&self.connections.counts);
+        registry.register_collector(Box::new(ConnectionTally(counts)));
         self.fleet.register(&mut registry);
         let metrics = usher_api::Metrics::register(&mut registry);
         let ports = Arc::new(services).ports();
-        Ok(AppState::new(ports, Arc::new(registry), metrics).router())
+        let state = AppState::new(ports, Arc::new(registry), metrics);
+        let is_open = self.config.tls.client_ca.is_empty();
+        Ok(if is_open { state } else { state.with_agent_certificates() }.router())
     }
 }
 
@@ -337,35 +339,6 @@ fn relay(store: &Arc<Store>) -> Result<Relay, ServerError> {
     let secrets = Arc::new(SecretsOf(crate::config::variable));
     let relay = Relay::new(Arc::clone(store), secrets, relay::RelayConfig::default());
     relay.map_err(|why| ServerError::unavailable(chain(&why)))
-}
-
-async fn listen(address: &str) -> Result<TcpListener, ServerError> {
-    let parsed: SocketAddr = address.parse().map_err(|_| {
-        ServerError::usage(format!(
-            "invalid setting listen = \"{address}\": expected an IP address and a port"
-        ))
-    })?;
-    TcpListener::bind(parsed).await.map_err(|why| {
-        ServerError::unavailable(if why.kind() == std::io::ErrorKind::AddrInUse {
-            format!("cannot listen on \"{address}\": another process does; choose --listen")
-        } else {
-            format!("cannot listen on \"{address}\": {why}")
-        })
-    })
-}
-
-/// The URL of this server for agents: as set, otherwise the listen address if it is a loopback one.
-fn api_url(config: &Config, listener: &TcpListener) -> Result<String, ServerError> {
-    if !config.api_url.is_empty() {
-        return Ok(config.api_url.clone());
-    }
-    let local = listener.local_addr().map_err(|why| ServerError::unavailable(why.to_string()))?;
-    if !local.ip().is_loopback() {
-        return Err(ServerError::usage(format!(
-            "missing setting api_url: agents may not reach \"{local}\", which is not loopback"
-        )));
-    }
-    Ok(format!("http://{local}"))
 }
 
 /// Ends at SIGTERM or SIGINT; the handlers are installed by this call.

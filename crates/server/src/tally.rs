@@ -5,8 +5,11 @@ use std::sync::{Arc, Mutex};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
+use usher_listen::{CloseReason, Counts};
 use usher_store::Store;
 
 /// What is counted.
@@ -162,6 +165,32 @@ impl Collector for StoreTally {
     }
 }
 
+/// The counters of the listener.
+#[derive(Debug)]
+pub struct ConnectionTally(pub Arc<Counts>);
+
+impl Collector for ConnectionTally {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let open = ConstGauge::new(i64::try_from(self.0.open()).unwrap_or(i64::MAX));
+        let (name, help) = ("http_connections", "Open connections");
+        open.encode(encoder.encode_descriptor(name, help, None, open.metric_type())?)?;
+        let (name, help) = ("http_connections_closed", "Closed connections");
+        let mut closed = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for reason in CloseReason::ALL {
+            let count = ConstCounter::new(self.0.closed(reason));
+            count.encode(closed.encode_family(&[("reason", reason.as_str())])?)?;
+        }
+        let (name, help) = ("http_certificate_loads", "Changed certificates that were read");
+        let mut loads = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        let outcomes =
+            [("loaded", self.0.certificates_loaded()), ("failed", self.0.certificates_failed())];
+        for (outcome, count) in outcomes {
+            ConstCounter::new(count).encode(loads.encode_family(&[("outcome", outcome)])?)?;
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,5 +207,19 @@ mod tests {
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         assert!(text.contains("\nusher_store_commits_total 2\n"), "{text}");
         assert_eq!(text.matches("# TYPE").count(), Count::ALL.len());
+    }
+
+    #[test]
+    fn connections_are_exported_by_the_reason_of_their_end() {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(ConnectionTally(Arc::default())));
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        assert!(text.contains("\nhttp_connections 0\n"), "{text}");
+        for reason in CloseReason::ALL {
+            let line = format!("http_connections_closed_total{{reason=\"{}\"}} 0", reason.as_str());
+            assert!(text.contains(&line), "{text}");
+        }
+        assert!(text.contains("http_certificate_loads_total{outcome=\"failed\"} 0"), "{text}");
     }
 }

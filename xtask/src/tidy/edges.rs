@@ -21,18 +21,19 @@ const fn edge(
 }
 
 /// Every crate there is or will be.
-const EDGES: [Edge; 20] = [
+const EDGES: [Edge; 21] = [
     edge("kernel", &[], &[]),
     edge("domain", &["kernel"], &[]),
     edge("wire", &[], &[]),
     edge("failpoint", &[], &[]),
+    edge("listen", &[], &[]),
     edge("pgtest", &[], &[]),
     edge("store", &["kernel", "domain"], &["sim", "pgtest"]),
     edge("cluster", &["kernel", "domain"], &["sim", "apiserver"]),
     edge("clouds", &["kernel", "domain"], &[]),
-    edge("apiserver", &[], &[]),
+    edge("apiserver", &["listen"], &[]),
     edge("provider", &["kernel", "wire", "failpoint"], &[]),
-    edge("api", &["kernel", "domain", "wire"], &["sim"]),
+    edge("api", &["kernel", "domain", "wire", "listen"], &["sim"]),
     edge("agent", &["wire"], &[]),
     edge("fleet", &["kernel", "domain", "wire", "store", "failpoint"], &["pgtest"]),
     edge("hosts", &["kernel", "wire", "agent", "provider", "failpoint"], &[]),
@@ -50,6 +51,7 @@ const EDGES: [Edge; 20] = [
             "apiserver",
             "provider",
             "api",
+            "listen",
             "fleet",
             "hosts",
             "local",

@@ -13,6 +13,8 @@ const EMPTY_WORDS: [&str; 6] = ["manager", "helper", "helpers", "util", "utils",
 const EMPTY_ENDINGS: [&str; 3] = ["impl", "data", "info"];
 /// Words of the trade, and of what we implement for others, that sound like that.
 const TRADE_WORDS: [&str; 3] = ["user data", "field manager", "connect info"];
+/// Associated types of traits of others: the frames of an HTTP body.
+const FOREIGN_TYPES: [&str; 1] = ["data"];
 /// A function that begins so does not say what it does.
 const EMPTY_VERBS: [&str; 4] = ["do", "handle", "process", "test"];
 /// What precedes the name of an item.
@@ -65,6 +67,9 @@ fn empty_word(keyword: &str, name: &str) -> Option<String> {
     if keyword == "fn" {
         let first = parts.first().filter(|part| EMPTY_VERBS.contains(&part.as_str()));
         return first.cloned();
+    }
+    if keyword == "type" && FOREIGN_TYPES.contains(&parts.join(" ").as_str()) {
+        return None;
     }
     let is_type = matches!(keyword, "struct" | "enum" | "trait" | "type");
     let last = parts.last().filter(|part| is_type && EMPTY_ENDINGS.contains(&part.as_str()));
@@ -122,6 +127,7 @@ mod tests {
     fn names_of_the_trade_and_words_in_texts_are_not() {
         let texts = [
             "struct UserData;",
+            "type Data = Bytes;",
             "fn handles_are_closed() {}",
             "fn metadata() {}",
             "// struct Manager\nconst A: &str = \"struct Manager\";",

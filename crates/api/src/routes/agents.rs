@@ -17,7 +17,7 @@ const VERSION_MAX: usize = 64;
 
 pub(super) fn routes() -> Vec<Route> {
     let beat = "/v1/nodes/{id}/heartbeat";
-    vec![
+    let routes = vec![
         Route::new((Method::POST, wire::REGISTER_PATH), Right::Public, "Enrol a node", register)
             .takes::<wire::RegisterRequest>()
             .gives::<wire::RegisterResponse>(200),
@@ -28,7 +28,8 @@ pub(super) fn routes() -> Vec<Route> {
             .streams::<wire::AgentEvent>(&[]),
         Route::new((Method::POST, "/v1/nodes/{id}/leave"), Right::Node, "Deregister", leave)
             .takes::<wire::LeaveRequest>(),
-    ]
+    ];
+    routes.into_iter().map(Route::by_agents).collect()
 }
 
 /// The agent version without control characters, cut to length.

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -13,6 +13,7 @@ use hyper::body::Body;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, USER_AGENT};
 use hyper::{Request, Response};
 use serde_json::json;
+use usher_listen::{Authenticated, BodyTimeout};
 
 use super::body::AnswerBody;
 use super::query::Query;
@@ -27,8 +28,6 @@ use crate::{discovery, openapi, verbs};
 
 /// The maximum size of a request body.
 const BODY_MAX: usize = 3 * 1024 * 1024;
-/// The timeout of a request body.
-const BODY_TIME: Duration = Duration::from_secs(34);
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -55,12 +54,20 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let service = self.clone();
-        Box::pin(async move { Ok(service.answer(request).await.into_response()) })
+        Box::pin(async move {
+            let (answer, is_known) = service.answer(request).await;
+            let mut response = answer.into_response();
+            if is_known {
+                response.extensions_mut().insert(Authenticated);
+            }
+            Ok(response)
+        })
     }
 }
 
 impl Service {
-    async fn answer<B>(self, request: Request<B>) -> Answer
+    /// The answer, and whether the user is known.
+    async fn answer<B>(self, request: Request<B>) -> (Answer, bool)
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Error>,
@@ -82,12 +89,13 @@ impl Service {
             | Route::Unknown => None,
         };
         let verb = auth::verb(request.method(), place, &query);
-        let (user, answer) = match read(&self, request, query).await {
+        let (user, is_known, answer) = match read(&self, request, query).await {
             Ok(mut call) => {
                 let answer = serve(&core, &mut call, &route, verb).await;
-                (call.user.name, answer)
+                let is_known = !call.user.is_anonymous();
+                (call.user.name, is_known, answer)
             }
-            Err(refusal) => (String::new(), Err(refusal)),
+            Err(refusal) => (String::new(), false, Err(refusal)),
         };
         let answer = answer.unwrap_or_else(Answer::from);
         let resource = place.filter(|place| is_served(&core, place)).map(qualified);
@@ -97,7 +105,7 @@ impl Service {
             audit(&line((&user, &path, place), &key, started));
         }
         core.counters.count(key);
-        answer
+        (answer, is_known)
     }
 }
 
@@ -225,15 +233,14 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Error>,
 {
-    let read = tokio::time::timeout(BODY_TIME, Limited::new(body, BODY_MAX).collect()).await;
-    match read {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::too_large(BODY_MAX)),
-        Ok(Err(_)) => Err(Refusal::bad_request("cannot read the body")),
-        Err(_) => {
+    match Limited::new(body, BODY_MAX).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Refusal::too_large(BODY_MAX)),
+        Err(error) if BodyTimeout::caused(&*error) => {
             let why = "request did not complete within the allotted timeout";
             Err(Refusal::new(504, "Timeout", format!("Timeout: {why}")))
         }
+        Err(_) => Err(Refusal::bad_request("cannot read the body")),
     }
 }
 

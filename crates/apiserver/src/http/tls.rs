@@ -1,21 +1,17 @@
 //! The CA and the certificate of a server.
 
-use std::sync::Arc;
-
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose,
 };
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use usher_listen::Tls;
 
 use crate::server::StartError;
 
 /// The TLS identity of a server.
 pub(super) struct Identity {
-    pub(super) acceptor: TlsAcceptor,
+    pub(super) tls: Tls,
     /// The CA certificate in PEM.
     pub(super) authority: String,
 }
@@ -39,14 +35,9 @@ pub(super) fn identity() -> Result<Identity, StartError> {
     let signed = own.signed_by(&key, &issuer).map_err(failed)?;
     let chain = vec![CertificateDer::from(signed.der().to_vec())];
     let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
-    let provider = Arc::new(ring::default_provider());
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
+    let tls = Tls::from_certificate(chain, key, &[b"h2", b"http/1.1"])
         .map_err(|source| StartError::Certificate(Box::new(source)))?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    let acceptor = TlsAcceptor::from(Arc::new(config));
-    Ok(Identity { acceptor, authority: certificate.pem() })
+    Ok(Identity { tls, authority: certificate.pem() })
 }
 
 fn named(name: &str) -> DistinguishedName {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    AgentMode, Broker, Config, Database, Error, Fleet, GuardConfig, Keep, Local, Mesh, Tokens,
-    Worker,
+    AgentMode, Broker, Config, Connections, Database, Error, Fleet, GuardConfig, Keep, Local, Mesh,
+    Tls, Tokens, Worker,
 };
 use crate::config::span::Span;
 
@@ -20,6 +20,8 @@ impl Default for Config {
             api_url: String::new(),
             agent_image: concat!("usher.dev/agent:", env!("CARGO_PKG_VERSION")).to_owned(),
             log: "info".to_owned(),
+            connections: Connections::default(),
+            tls: Tls::default(),
             database: Database::default(),
             worker: Worker::default(),
             broker: Broker::default(),
@@ -120,6 +122,7 @@ impl Config {
     /// Refuses the first setting that is out of bounds.
     pub(super) fn check(&self) -> Result<(), Error> {
         let Self { database, worker, broker, tokens, mesh, guard, keep, local, fleet, .. } = self;
+        let connections = &self.connections;
         let tenth = Duration::from_millis(100);
         let spans = [
             ("database.statement_timeout", database.statement_timeout, tenth, HOUR),
@@ -148,7 +151,9 @@ impl Config {
             ("local.look_interval", local.look_interval, tenth, HOUR),
             ("local.wait_interval", local.wait_interval, tenth, HOUR),
         ];
-        for (key, value, min, max_secs) in spans.into_iter().chain(fleet.spans()) {
+        for (key, value, min, max_secs) in
+            spans.into_iter().chain(fleet.spans()).chain(connections.spans())
+        {
             within(key, value, (Span(min), Span::secs(max_secs)))?;
         }
         let numbers = [
@@ -159,7 +164,9 @@ impl Config {
             ("guard.count", guard.count, 0, 1_000_000),
             ("guard.percent", guard.percent, 0, 100),
         ];
-        for (key, value, min, max) in numbers.into_iter().chain(fleet.numbers()) {
+        for (key, value, min, max) in
+            numbers.into_iter().chain(fleet.numbers()).chain(connections.numbers())
+        {
             within(key, value, (min, max))?;
         }
         self.check_order()

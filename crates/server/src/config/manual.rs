@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{reference, variable_of};
 
 /// The description of each setting, in the order of the file.
-const MEANINGS: [(&str, &str); 61] = [
+const MEANINGS: [(&str, &str); 71] = [
     ("agent_image", "image of the agents, where they run as containers"),
     ("api_url", "URL of this server for agents; empty is the address it listens on"),
     ("broker.drain_deadline", "after this a node that has not left is overdue"),
@@ -13,6 +13,16 @@ const MEANINGS: [(&str, &str); 61] = [
     ("broker.provisioning_deadline", "after this a substrate that is not ready is overdue"),
     ("broker.reconcile_interval", "the longest requeue interval of a resource in transition"),
     ("broker.teardown_deadline", "after this a substrate that still exists is overdue"),
+    ("connections.body_deadline", "how long a request body may take; then it is answered with 408"),
+    ("connections.header_deadline", "how long a request head may take, the TLS handshake included"),
+    ("connections.idle_deadline", "how long a connection may be idle"),
+    ("connections.idle_deadline_authenticated", "the same after a request with a valid token"),
+    ("connections.per_peer", "the most connections from one address that have shown no token"),
+    (
+        "connections.unauthenticated",
+        "the most connections that have shown no token; the oldest waiting one gives way",
+    ),
+    ("connections.write_deadline", "how long a peer may read nothing of its answer"),
     ("data_dir", "where state is stored; empty is the data directory of the platform"),
     ("database.connections_max", "size of the connection pool of PostgreSQL or SQLite"),
     ("database.log_poll", "how often to poll PostgreSQL for events and drains of other servers"),
@@ -67,6 +77,9 @@ const MEANINGS: [(&str, &str); 61] = [
     ("mesh.drain_grace", "how long a node may take to leave"),
     ("mesh.heartbeat", "heartbeat interval of a node"),
     ("mesh.missed_max", "a node is lost after this many missed heartbeats"),
+    ("tls.certificate", "PEM file of the certificate and its intermediates; empty is no TLS"),
+    ("tls.client_ca", "PEM file of the CA whose certificates agents must show; empty is none"),
+    ("tls.key", "PEM file of the key; all three files are read again when they change"),
     ("tokens.lifetime", "how long a bootstrap token is valid once its substrate is ready"),
     ("worker.back_off_base", "the first back-off"),
     ("worker.back_off_max", "the longest back-off"),

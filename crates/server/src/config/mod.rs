@@ -6,6 +6,7 @@
 //! - A dump contains no password.
 
 mod bounds;
+mod connections;
 mod fleet;
 pub mod manual;
 pub mod span;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use toml::{Table, Value};
 
+pub use connections::{Connections, Tls};
 pub use fleet::{Fleet, SwitchMode};
 
 use span::Span;
@@ -38,6 +40,10 @@ pub struct Config {
     pub agent_image: String,
     /// Log level on stderr.
     pub log: String,
+    /// Limits and deadlines of connections.
+    pub connections: Connections,
+    /// Certificates.
+    pub tls: Tls,
     pub database: Database,
     pub worker: Worker,
     /// Intervals and deadlines of the broker.

@@ -39,6 +39,8 @@ impl Follower {
             resource_id: String::new(),
             token_file: server.data(),
             ca_file: None,
+            cert_file: None,
+            key_file: None,
             in_flight_dir: None,
         };
         let client = Client::new(&settings).unwrap();

@@ -6,6 +6,7 @@
 mod asked;
 mod caller;
 mod fake_agents;
+mod flood;
 mod fuzz;
 mod kills;
 mod many;
@@ -15,6 +16,7 @@ mod refusals;
 mod rest;
 mod runbook;
 mod running;
+mod secured;
 mod servers;
 mod sizes;
 mod tenancy;

@@ -27,7 +27,7 @@ const HERE_TWICE: &str = "SELECT count(*) FROM (SELECT resource FROM peers
     WHERE stage <> 'deregistered' GROUP BY resource HAVING count(*) > 1) it";
 
 /// Provisions and tears down this many nodes; their ids.
-async fn walk_all(caller: &Caller, count: u64) -> Vec<String> {
+pub(crate) async fn walk_all(caller: &Caller, count: u64) -> Vec<String> {
     let (begun, walked) = (Cell::new(0), RefCell::new(Vec::new()));
     let walkers = (0..WALKERS.min(count)).map(|_| async {
         while begun.get() < count {

@@ -39,6 +39,8 @@ pub(crate) struct TestServer {
     port: Port,
     server: Option<Child>,
     settings: Vec<String>,
+    /// How many descriptors the server may open, if it is limited.
+    descriptors: Option<u64>,
     deaths: u32,
     /// The PostgreSQL database, if it is not embedded.
     database: Option<String>,
@@ -61,7 +63,8 @@ impl TestServer {
         let port = Port::reserve();
         let caller = Caller { port: port.number(), data: dir.path().join("data") };
         let (dir, server, deaths, kept) = (Arc::clone(dir), None, 0, None);
-        Self { dir, caller, port, server, settings, deaths, database, kept }
+        let descriptors = None;
+        Self { dir, caller, port, server, settings, descriptors, deaths, database, kept }
     }
 
     /// A ready server on PostgreSQL; `None` without PostgreSQL.
@@ -89,6 +92,15 @@ impl TestServer {
     /// Adds a setting for the next start.
     pub(crate) fn set(&mut self, setting: &str) {
         self.settings.push(setting.to_owned());
+    }
+
+    /// A ready server that may open this many descriptors.
+    pub(crate) async fn up_within(descriptors: u64, settings: &[&str]) -> Self {
+        let mut server = Self::new(settings);
+        server.descriptors = Some(descriptors);
+        server.start(None);
+        server.until_ready().await;
+        server
     }
 
     /// A ready server.
@@ -119,7 +131,14 @@ impl TestServer {
 
     /// A command that would start a server here.
     pub(crate) fn command(&self, verb: &str) -> Command {
-        let mut command = Command::new(USHER);
+        let mut command = match self.descriptors {
+            None => Command::new(USHER),
+            Some(count) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", "ulimit -n \"$0\" && exec \"$@\"", &count.to_string(), USHER]);
+                shell
+            }
+        };
         command.arg(verb).arg("--data-dir").arg(self.data());
         command.args(["--listen", &format!("127.0.0.1:{}", self.port())]);
         for setting in &self.settings {

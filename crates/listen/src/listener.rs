@@ -1,0 +1,113 @@
+//! The accept loop.
+
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hyper::body::Body;
+use hyper::{Request, Response};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::body::RequestBody;
+use crate::connection;
+use crate::counts::{CloseReason, Counts};
+use crate::deadline::Deadlines;
+use crate::handle::{Handle, Open, lock};
+use crate::limits::{Connections, Limits};
+use crate::tls::Tls;
+
+/// The pause after a failed accept: missing descriptors do not come back at once.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// How a listener treats its connections.
+#[derive(Debug)]
+pub struct Settings {
+    pub deadlines: Deadlines,
+    pub limits: Limits,
+    /// Without it connections are not encrypted.
+    pub tls: Option<Tls>,
+    pub counts: Arc<Counts>,
+}
+
+/// Serves connections until it is told to stop, and then until all open requests are answered.
+/// Dropping the future closes every connection.
+pub async fn serve<S, B>(
+    listener: TcpListener,
+    service: S,
+    settings: Settings,
+    stop: watch::Receiver<bool>,
+) where
+    S: tower::Service<Request<RequestBody>, Response = Response<B>, Error = Infallible>,
+    S: Clone + Send + 'static,
+    S::Future: Send + 'static,
+    B: Body + Unpin + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let Settings { deadlines, limits, tls, counts } = settings;
+    let open = Arc::new(Mutex::new(Connections::new(limits)));
+    // An evicted connection still holds its descriptor until its task has run.
+    let room = Arc::new(Semaphore::new(limits.total.min(Semaphore::MAX_PERMITS)));
+    let mut stopped = stop.clone();
+    let mut connections = JoinSet::new();
+    loop {
+        let (stream, peer) = tokio::select! {
+            // A dropped sender counts as a stop.
+            _ = stopped.wait_for(|it| *it) => break,
+            accepted = accept(&listener, &open) => accepted,
+            Some(_) = connections.join_next() => continue,
+        };
+        counts.opened();
+        let Some(handle) = Handle::admit(&open, peer, deadlines) else {
+            counts.close(CloseReason::Refused);
+            continue;
+        };
+        let guard = Closed { counts: Arc::clone(&counts), why: CloseReason::Stopped };
+        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { break };
+        let tls = tls.as_ref().map(|it| it.config(&counts));
+        let (service, stop) = (service.clone(), stop.clone());
+        connections.spawn(async move {
+            let mut guard = guard;
+            guard.why = connection::serve(stream, service, &handle, tls, stop).await;
+            drop(permit);
+        });
+    }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
+}
+
+/// Counts a connection as closed, even if its task is cut off.
+struct Closed {
+    counts: Arc<Counts>,
+    why: CloseReason,
+}
+
+impl Drop for Closed {
+    fn drop(&mut self) {
+        self.counts.close(self.why);
+    }
+}
+
+/// The next connection. A failed accept frees a descriptor, if a connection can give way.
+async fn accept(listener: &TcpListener, open: &Open) -> (TcpStream, IpAddr) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                // An answer is written as a whole; a failure shows at the first read.
+                let _ = stream.set_nodelay(true);
+                return (stream, peer.ip());
+            }
+            Err(error) => {
+                tracing::warn!(%error, "failed to accept a connection");
+                if let Some(oldest) = lock(open).give_way() {
+                    oldest.tell();
+                }
+                sleep(ACCEPT_RETRY).await;
+            }
+        }
+    }
+}
