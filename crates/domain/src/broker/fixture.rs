@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use usher_kernel::{
-    Evidence, Generation, Name, NameLedger, NameState, Record, Row, Timestamp, Uid, Version,
-    Visibility,
-};
+use usher_kernel::{Generation, Name, Timestamp, Uid, Visibility};
 use uuid::Uuid;
+
+pub(super) use crate::object::fixture::{START, foreign, gone, intended, record, seen};
 
 use super::aggregate::{Fields, Pinned, Resource};
 use super::facts::{
@@ -25,8 +24,6 @@ use crate::object::id::{
 };
 use crate::object::name;
 
-/// When everything was declared.
-pub(super) const START: Timestamp = Timestamp::from_millis(1_000);
 /// The present.
 pub(super) const NOW: Timestamp = Timestamp::from_millis(60_000);
 /// The generation every resource begins with, and the one after it.
@@ -122,31 +119,6 @@ pub(super) fn leaving(phase: Phase) -> Resource {
         it.generation_state = GenerationState::Live;
         it.deletion_requested_at = Some(START);
     })
-}
-
-pub(super) fn record(state: Resource, rows: impl IntoIterator<Item = Row>) -> Record<Resource> {
-    Record { version: Version(1), state, name_ledger: NameLedger::new(rows) }
-}
-
-fn row(name: Name, state: NameState, uid: Option<&str>) -> Row {
-    let evidence = Evidence::new("given", "given", START);
-    Row { name, plural: None, incarnation: 1, state, uid: uid.map(Uid::new), evidence }
-}
-
-pub(super) fn intended(name: Name) -> Row {
-    row(name, NameState::Intended, None)
-}
-
-pub(super) fn seen(name: Name, uid: &str) -> Row {
-    row(name, NameState::Seen, Some(uid))
-}
-
-pub(super) fn gone(name: Name, uid: &str) -> Row {
-    row(name, NameState::Gone, Some(uid))
-}
-
-pub(super) fn foreign(name: Name) -> Row {
-    row(name, NameState::Foreign, None)
 }
 
 /// A name that an XR composed.

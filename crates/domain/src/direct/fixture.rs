@@ -6,11 +6,10 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use serde_json::Value;
-use usher_kernel::{
-    Evidence, Generation, Name, NameLedger, NameState, Record, Row, Timestamp, Trouble, Uid,
-    Version,
-};
+use usher_kernel::{Generation, Name, Timestamp, Trouble, Uid};
 use uuid::Uuid;
+
+pub(super) use crate::object::fixture::{START, foreign, gone, intended, record, seen};
 
 use super::aggregate::{Fields, History, ObjectKey, Resource};
 use super::deleter::{Deleter, Precondition};
@@ -30,8 +29,6 @@ use crate::object::id::InstallationId;
 use crate::object::kv::KvCoordinates;
 use crate::object::name::FINALIZER_DIRECT;
 
-/// When everything was accepted.
-pub(super) const START: Timestamp = Timestamp::from_millis(1_000);
 /// The present.
 pub(super) const NOW: Timestamp = Timestamp::from_millis(60_000);
 
@@ -317,31 +314,6 @@ pub(super) fn leaving(bend: impl FnOnce(&mut Fields)) -> Resource {
         it.deletion_seen_at = Some(START);
         bend(it);
     })
-}
-
-pub(super) fn record(state: Resource, rows: impl IntoIterator<Item = Row>) -> Record<Resource> {
-    Record { version: Version(1), state, name_ledger: NameLedger::new(rows) }
-}
-
-fn row(name: Name, state: NameState, uid: Option<&str>) -> Row {
-    let evidence = Evidence::new("given", "given", START);
-    Row { name, plural: None, incarnation: 1, state, uid: uid.map(Uid::new), evidence }
-}
-
-pub(super) fn intended(name: Name) -> Row {
-    row(name, NameState::Intended, None)
-}
-
-pub(super) fn seen(name: Name, uid: &str) -> Row {
-    row(name, NameState::Seen, Some(uid))
-}
-
-pub(super) fn gone(name: Name, uid: &str) -> Row {
-    row(name, NameState::Gone, Some(uid))
-}
-
-pub(super) fn foreign(name: Name) -> Row {
-    row(name, NameState::Foreign, None)
 }
 
 /// An object that is to exist, with our finalizer and without a stamp.

@@ -3,6 +3,8 @@
 pub mod authority;
 pub mod closed;
 pub mod enrolment;
+#[cfg(test)]
+pub(crate) mod fixture;
 pub mod id;
 pub mod idempotency;
 pub mod kv;

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use usher_kernel::{Evidence, NameLedger, NameState, Record, Row, Timestamp, Uid, Version};
+use usher_kernel::{NameState, Row, Timestamp, Uid};
+
+pub(super) use crate::object::fixture::{START, record};
 
 use super::aggregate::{Resolved, Spec, Status, Usage};
 use super::attempt::{Attempt, Origin, Progress, Propagation};
@@ -16,9 +18,8 @@ use super::reference::{
 };
 use super::snapshot::{Found, Object, Snapshot};
 use crate::object::authority::Authority;
+use crate::object::fixture;
 
-/// When everything was declared.
-pub(super) const START: Timestamp = Timestamp::from_millis(1_000);
 /// The present.
 pub(super) const NOW: Timestamp = Timestamp::from_millis(60_000);
 
@@ -82,9 +83,7 @@ pub(super) fn usage(bend: impl FnOnce(&mut Usage)) -> Usage {
 }
 
 pub(super) fn row(role: Role, name: &str, state: NameState, uid: Option<&str>) -> Row {
-    let evidence = Evidence::new("given", "given", START);
-    let name = role.name(&key(name));
-    Row { name, plural: None, incarnation: 1, state, uid: uid.map(Uid::new), evidence }
+    fixture::row(role.name(&key(name)), state, uid)
 }
 
 /// The rows of that Usage: its mark and its user exist.
@@ -93,10 +92,6 @@ pub(super) fn rows() -> Vec<Row> {
         row(Role::Mark, "db", NameState::Seen, Some("db-1")),
         row(Role::User, "app", NameState::Seen, Some("app-1")),
     ]
-}
-
-pub(super) fn record(state: Usage, rows: impl IntoIterator<Item = Row>) -> Record<Usage> {
-    Record { version: Version(1), state, name_ledger: NameLedger::new(rows) }
 }
 
 pub(super) fn object(uid: &str, mark: Option<&str>) -> Found {
