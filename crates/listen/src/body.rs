@@ -44,7 +44,7 @@ impl RequestBody {
 
     fn set_waiting(&mut self, waits: bool) {
         match (self.waits, waits) {
-            (false, true) => self.handle.update(|it, _| it.begin_wait_for_body()),
+            (false, true) => self.handle.change(|it, _| it.begin_wait_for_body()),
             (true, false) => self.handle.update(|it, _| it.end_wait_for_body()),
             (false, false) | (true, true) => {}
         }

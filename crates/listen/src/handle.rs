@@ -102,6 +102,11 @@ impl Handle {
         self.changed.notified().await;
     }
 
+    #[cfg(test)]
+    pub(crate) fn evict(&self) {
+        self.eviction.tell();
+    }
+
     /// Waits until this connection has to give way.
     pub(crate) async fn evicted(&self) {
         self.eviction.0.notified().await;

@@ -141,17 +141,22 @@ struct Watch {
     handle: Arc<Handle>,
     stop: watch::Receiver<bool>,
     stopping: bool,
+    evicted: bool,
     timer: Pin<Box<Sleep>>,
 }
 
 impl Watch {
     fn new(handle: &Arc<Handle>, stop: watch::Receiver<bool>) -> Self {
         let timer = Box::pin(sleep_until(Instant::now() + NEVER));
-        Self { handle: Arc::clone(handle), stop, stopping: false, timer }
+        Self { handle: Arc::clone(handle), stop, stopping: false, evicted: false, timer }
     }
 
     async fn over<F: Future>(&mut self, mut work: Pin<&mut F>) -> Outcome<F::Output> {
         loop {
+            // A request that has arrived is answered first.
+            if self.evicted && self.handle.read(Activity::waits) {
+                return Outcome::Cut(CloseReason::Evicted);
+            }
             let due = self.handle.deadline();
             let at = due.map_or_else(|| Instant::now() + NEVER, |(at, _)| at);
             // A timer that is too early is cheaper than one that is set anew for every request.
@@ -161,7 +166,7 @@ impl Watch {
             tokio::select! {
                 biased;
                 done = work.as_mut() => return Outcome::Done(done),
-                () = self.handle.evicted() => return Outcome::Cut(CloseReason::Evicted),
+                () = self.handle.evicted(), if !self.evicted => self.evicted = true,
                 _ = self.stop.wait_for(|it| *it), if !self.stopping => {
                     self.stopping = true;
                     return Outcome::Stop;

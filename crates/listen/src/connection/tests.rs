@@ -29,8 +29,8 @@ const LARGE: usize = 512 * 1024;
 
 type AnyBody = BoxBody<Bytes, Infallible>;
 
-/// `/token` has shown a token; `/stream` has, too, and never ends; `/large` is large; any other
-/// path echoes its body.
+/// `/token` has shown a token; `/stream` has, too, and never ends; `/large` is large, `/slow` takes a
+/// second; any other path echoes its body.
 async fn answer(request: Request<RequestBody>) -> Result<Response<AnyBody>, Infallible> {
     let path = request.uri().path().to_owned();
     let body: AnyBody = match path.as_str() {
@@ -42,6 +42,10 @@ async fn answer(request: Request<RequestBody>) -> Result<Response<AnyBody>, Infa
                 }
             });
             body.boxed()
+        }
+        "/slow" => {
+            sleep(SECOND).await;
+            Full::default().boxed()
         }
         "/large" => Full::from(vec![b'x'; LARGE]).boxed(),
         _ => match request.into_body().collect().await {
@@ -202,6 +206,19 @@ async fn a_stalled_body_waits_and_a_running_handler_does_not() {
     assert!(!peer.handle.read(Activity::is_authenticated));
     peer.get("/token").await;
     assert!(peer.handle.read(Activity::is_authenticated));
+}
+
+// Requirement: CN-4
+#[tokio::test(start_paused = true)]
+async fn an_evicted_connection_answers_the_request_that_has_arrived() {
+    let silent = Peer::connect();
+    silent.handle.evict();
+    assert_eq!(silent.end().await, (0, CloseReason::Evicted));
+    let mut asking = Peer::connect();
+    asking.send("GET /slow HTTP/1.1\r\nhost: a\r\n\r\n").await;
+    asking.handle.evict();
+    assert!(asking.read().await.starts_with("HTTP/1.1 200"));
+    assert_eq!(asking.end().await, (1, CloseReason::Evicted));
 }
 
 #[tokio::test(start_paused = true)]
