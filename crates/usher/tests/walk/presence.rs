@@ -125,7 +125,7 @@ async fn a_stopped_server_loses_its_nodes_to_another_and_judges_none() {
     cluster.servers[0].signal(Signal::STOP);
     let begun = Instant::now();
     for id in &ids {
-        while node(cluster.servers[1].caller(), id).await["heard_at"].is_null() {
+        while node(cluster.servers[1].caller(), id).await["last_heartbeat_at"].is_null() {
             assert!(begun.elapsed() < PATIENCE, "{id} never moved");
             sleep(SOON).await;
         }
