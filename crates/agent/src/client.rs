@@ -17,7 +17,7 @@ use thiserror::Error;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
-use usher_wire::http::{CODE_KEY_REVOKED, EVENTS_TYPE, Problem, Secret};
+use usher_wire::http::{CODE_KEY_REVOKED, EVENTS_TYPE, Problem, Secret, is_loopback};
 
 use crate::settings::Settings;
 
@@ -30,6 +30,9 @@ const CODE_MAX: usize = 64;
 pub enum Error {
     #[error("API URL \"{text}\" is not http(s)://host[:port][/path]")]
     Url { text: String },
+    /// A token would travel in the clear.
+    #[error("API URL \"{text}\" needs https: its host is not a loopback address")]
+    Insecure { text: String },
     #[error("found no certificates to trust")]
     Certificates,
     #[error("cert_file and key_file are not a certificate and its key in PEM, or one is missing")]
@@ -56,7 +59,10 @@ impl Error {
     pub fn is_final(&self) -> bool {
         match self {
             Self::Refused { status, .. } => matches!(status, 400 | 401 | 403 | 404 | 409 | 422),
-            Self::Url { .. } | Self::Certificates | Self::ClientCertificate => true,
+            Self::Url { .. }
+            | Self::Insecure { .. }
+            | Self::Certificates
+            | Self::ClientCertificate => true,
             Self::Unreachable(_) | Self::Protocol | Self::TimedOut => false,
         }
     }
@@ -77,6 +83,9 @@ impl Client {
         else {
             return Err(bad());
         };
+        if scheme == "http" && !is_loopback(authority.host()) {
+            return Err(Error::Insecure { text: settings.api_url.clone() });
+        }
         let mut roots = RootCertStore::empty();
         if scheme == "https" {
             roots.add_parsable_certificates(certificates(settings.ca_file.as_deref())?);
@@ -189,7 +198,8 @@ async fn read(response: Response<Incoming>) -> Result<Bytes, Error> {
     Ok(body.collect().await.map_err(|_| Error::Protocol)?.to_bytes())
 }
 
-fn certificates(ca_file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, Error> {
+/// The certificates of a file, or else those of this computer.
+pub fn certificates(ca_file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, Error> {
     let Some(path) = ca_file else { return Ok(rustls_native_certs::load_native_certs().certs) };
     let certificates = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
     certificates.map_err(|_| Error::Certificates)
@@ -317,6 +327,10 @@ mod tests {
         for url in ["", "127.0.0.1:7420", "ftp://host", "http://", "http://a b"] {
             let refused = Client::new(&settings(url)).err().unwrap();
             assert!(matches!(&refused, Error::Url { text } if text == url), "{url}");
+        }
+        for url in ["http://usher.example", "http://0.0.0.0:1", "http://127.0.0.1@usher.example"] {
+            let refused = Client::new(&settings(url)).err().unwrap();
+            assert!(matches!(&refused, Error::Insecure { text } if text == url), "{url}");
         }
     }
 

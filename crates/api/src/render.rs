@@ -45,6 +45,7 @@ pub(crate) fn resource(view: &ResourceView) -> wire::Resource {
         phase_since: time(fields.phase_since),
         deletion_requested_at: maybe(fields.deletion_requested_at),
         outcome: fields.outcome.map(|it| it.to_string()),
+        node: view.node.map(|it| it.as_str().to_owned()),
     }
 }
 

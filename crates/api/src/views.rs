@@ -114,6 +114,8 @@ pub struct ResourceView {
     pub blueprint: Option<(Slug, String)>,
     /// `None` if the credential was deleted.
     pub credential: Option<Slug>,
+    /// `None` if it has no node.
+    pub node: Option<Liveness>,
 }
 
 /// Something that keeps a resource in its phase.
@@ -288,6 +290,8 @@ pub struct NodeView {
     /// The name of its resource.
     pub resource: String,
     pub liveness: Liveness,
+    /// Since when no present server hears it, and when it counts as lost for that.
+    pub unknown: Option<(Timestamp, Timestamp)>,
     /// The last heartbeat that this process received.
     pub last_heartbeat_at: Option<Timestamp>,
     pub agent_version: Option<String>,

@@ -3,6 +3,7 @@
 use std::error::Error as _;
 use std::fmt::Write as _;
 use std::iter::successors;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +20,8 @@ use serde_json::Value;
 use thiserror::Error;
 use tokio::time::timeout;
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
-use usher_wire::http::{EVENTS_TYPE, Problem, Secret};
+use usher_agent::client::certificates;
+use usher_wire::http::{EVENTS_TYPE, Problem, Secret, is_loopback};
 
 use crate::error::CliError;
 
@@ -68,6 +70,30 @@ impl From<Error> for CliError {
     }
 }
 
+/// What a server must prove before it is sent a token.
+#[derive(Clone, Debug, Default)]
+pub struct Trust {
+    /// Whether a server that is not on this computer may be called without TLS.
+    pub allow_http: bool,
+    /// The certificates of the authorities to trust, in place of those of this computer.
+    pub ca_file: Option<PathBuf>,
+}
+
+impl Trust {
+    fn roots(&self) -> Result<RootCertStore, CliError> {
+        let path = self.ca_file.as_deref();
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(certificates(path).unwrap_or_default());
+        if roots.is_empty() {
+            return Err(CliError::usage(match path {
+                Some(path) => format!("found no certificates in \"{}\"", path.display()),
+                None => "found no certificates to trust: give --ca-file".to_owned(),
+            }));
+        }
+        Ok(roots)
+    }
+}
+
 /// A server and the token to call it with.
 pub struct Client {
     url: String,
@@ -78,7 +104,7 @@ pub struct Client {
 
 impl Client {
     /// A client of the server at this URL.
-    pub fn new(url: &str, token: Secret) -> Result<Self, CliError> {
+    pub fn new(url: &str, token: Secret, trust: &Trust) -> Result<Self, CliError> {
         let bad = || CliError::usage(format!("server URL \"{url}\" is not http(s)://HOST[:PORT]"));
         let uri: Uri = url.parse().map_err(|_| bad())?;
         let (Some(scheme @ ("http" | "https")), Some(authority)) =
@@ -86,9 +112,18 @@ impl Client {
         else {
             return Err(bad());
         };
+        if authority.as_str().contains('@') {
+            return Err(bad());
+        }
+        if scheme == "http" && !trust.allow_http && !is_loopback(authority.host()) {
+            return Err(CliError::usage(format!(
+                "server URL \"{url}\" is not https, so the token would travel in the clear: \
+                 use https, or allow it with --allow-http or USHER_ALLOW_HTTP=1"
+            )));
+        }
         let mut roots = RootCertStore::empty();
         if scheme == "https" {
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            roots = trust.roots()?;
         }
         let base = format!("{scheme}://{authority}{}", uri.path().trim_end_matches('/'));
         let http = legacy::Client::builder(TokioExecutor::new()).build(connector(roots)?);
@@ -237,12 +272,25 @@ mod tests {
             ("https://[::1]/a?b", "https://[::1]/a"),
         ];
         for (url, expected) in cases {
-            let client = Client::new(url, Secret::new("t")).ok().unwrap();
+            let client = Client::new(url, Secret::new("t"), &Trust::default()).ok().unwrap();
             assert_eq!(client.base, expected);
         }
-        for url in ["", "127.0.0.1:7420", "ftp://host", "http://", "http://a b"] {
-            assert_eq!(Client::new(url, Secret::new("t")).err().unwrap().code, 2, "{url}");
+        let clear = Trust { allow_http: true, ..Trust::default() };
+        let bad = ["", "127.0.0.1:7420", "ftp://host", "http://", "http://a b", "http://a@host"];
+        for url in bad {
+            assert_eq!(Client::new(url, Secret::new("t"), &clear).err().unwrap().code, 2, "{url}");
         }
+    }
+
+    // Requirement: HC-28
+    #[test]
+    fn plain_http_to_another_computer_needs_a_flag() {
+        let url = "http://usher.example:7420";
+        let refused = Client::new(url, Secret::new("t"), &Trust::default()).err().unwrap();
+        assert_eq!(refused.code, 2);
+        assert!(refused.text.contains("in the clear"), "{}", refused.text);
+        let clear = Trust { allow_http: true, ..Trust::default() };
+        assert!(Client::new(url, Secret::new("t"), &clear).is_ok());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use usher_wire::http::Secret;
 use usher_wire::operator::{List, Resource};
 use uuid::Uuid;
 
-use crate::client::{Client, encoded};
+use crate::client::{Client, Trust, encoded};
 use crate::console::{Console, Form};
 use crate::environment::variable;
 use crate::error::CliError;
@@ -21,6 +21,12 @@ pub struct Basics {
     /// Find the running server by this data directory, else by `USHER_DATA_DIR`
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
+    /// Send the token without TLS to a server that is not on this computer
+    #[arg(long)]
+    pub allow_http: bool,
+    /// Trust the certificate authorities in this file, else in `USHER_CA_FILE`, else this computer's
+    #[arg(long, value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
     /// Output format
     #[arg(short, long, value_name = "FORM", default_value = "table")]
     pub output: Form,
@@ -68,7 +74,8 @@ where
 }
 
 impl Session {
-    /// Finds the server by `USHER_URL` and `USHER_TOKEN`, else by the data directory.
+    /// Finds the server by `USHER_URL` and `USHER_TOKEN`, else by the data directory. The token of
+    /// a data directory is sent to the server that runs on it, and to no other.
     pub fn open(
         basics: &Basics,
         variable: impl Fn(&str) -> Option<String>,
@@ -79,15 +86,27 @@ impl Session {
             let nowhere = || CliError::usage("no data directory: give --data-dir");
             named.or_else(|| data_dir::standard(&variable)).ok_or_else(nowhere)
         };
-        let url = match variable("USHER_URL") {
-            Some(url) => url,
-            None => endpoint(&folder()?)?,
+        let (url, token) = match (variable("USHER_URL"), variable("USHER_TOKEN")) {
+            (Some(url), Some(token)) => (url, token),
+            (Some(url), None) => {
+                let own = folder().ok().filter(|it| runs_at(it, &url));
+                let own = own.ok_or_else(|| tokenless(&url))?;
+                (url, admin_token(&own)?)
+            }
+            (None, Some(token)) => (endpoint(&folder()?)?, token),
+            (None, None) => {
+                let folder = folder()?;
+                (endpoint(&folder)?, admin_token(&folder)?)
+            }
         };
-        let token = match variable("USHER_TOKEN") {
-            Some(token) => token,
-            None => admin_token(&folder()?)?,
+        let trust = Trust {
+            allow_http: basics.allow_http || variable("USHER_ALLOW_HTTP").as_deref() == Some("1"),
+            ca_file: basics
+                .ca_file
+                .clone()
+                .or_else(|| variable("USHER_CA_FILE").map(PathBuf::from)),
         };
-        let client = Client::new(&url, Secret::new(token.trim()))?;
+        let client = Client::new(&url, Secret::new(token.trim()), &trust)?;
         Ok(Self { client, console: Console { form: basics.output } })
     }
 
@@ -143,6 +162,19 @@ fn endpoint(folder: &Path) -> Result<String, CliError> {
         ))
     })?;
     Ok(read.url)
+}
+
+/// Whether the server of a data directory has this URL.
+fn runs_at(folder: &Path, url: &str) -> bool {
+    let own = data_dir::endpoint(folder);
+    own.is_ok_and(|it| it.url.trim_end_matches('/') == url.trim_end_matches('/'))
+}
+
+fn tokenless(url: &str) -> CliError {
+    CliError::usage(format!(
+        "no token for the server at \"{url}\": set USHER_TOKEN; the token of a data directory is \
+         sent only to the server that runs on it"
+    ))
 }
 
 fn admin_token(folder: &Path) -> Result<String, CliError> {

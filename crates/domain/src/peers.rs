@@ -9,8 +9,8 @@
 //! **Invariants**
 //! - A deregistered peer has a revoked key: the type has no place for another.
 //! - Force skips acknowledgements and nothing else, and is recorded.
-//! - A peer is lost by silence after a heartbeat was received, or after a drain that it alone calls
-//!   began to wait for it; until then it is unknown.
+//! - A peer is lost by silence after a heartbeat was received, or after a server began to expect
+//!   it because no present server hears it; until then it is unknown.
 
 use std::time::Duration;
 
@@ -337,7 +337,7 @@ pub enum Liveness {
     Live,
     /// It was, and is no more.
     Lost,
-    /// No heartbeat since this process started.
+    /// No present server received a heartbeat.
     Unknown,
 }
 

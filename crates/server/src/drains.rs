@@ -8,7 +8,7 @@
 //! ```
 //!
 //! **Invariants**
-//! - While no node drains there is one poll and no other query.
+//! - While no node drains there is no query: the poll for the other servers tells of drains.
 //! - Nothing is written unless the server that leads a drain requested it.
 //! - A failure here costs time only: every drain has its deadlines.
 
@@ -16,21 +16,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
-use tokio::time::sleep;
 use usher_domain::object::id::{PeerId, ProjectId};
 use usher_kernel::Timestamp;
 use usher_store::{Error, PeerStatus, Store};
 
 use super::control_plane::snapshot_of;
 use super::mesh::Mesh;
-use super::worker::stopped;
-use usher_wire::chain;
 
 /// How often a project is polled while one of its nodes drains.
 const TICK: Duration = Duration::from_millis(250);
-/// The delay before a failed poll is retried.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Follows drains that other servers lead.
 pub struct Drains {
@@ -54,28 +48,14 @@ impl Drains {
         Self { store, mesh, watched: BTreeMap::new() }
     }
 
-    /// Runs until the server stops. A store of one server has no drains to follow.
-    pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
-        let Some(ask_every) = self.store.log_poll() else { return };
-        loop {
-            let pause = match self.observe().await {
-                Ok(()) if self.watched.is_empty() => ask_every,
-                Ok(()) => TICK.min(ask_every),
-                Err(error) => {
-                    tracing::warn!(error = %chain(&error), "failed to poll for drains");
-                    RETRY_AFTER
-                }
-            };
-            tokio::select! {
-                () = stopped(&mut stop) => return,
-                () = sleep(pause) => {}
-            }
-        }
+    /// How long to wait for the next look, if it is not pressing.
+    pub(super) fn pause(&self, at_rest: Duration) -> Duration {
+        if self.watched.is_empty() { at_rest } else { TICK.min(at_rest) }
     }
 
-    /// Polls every project with draining nodes.
-    async fn observe(&mut self) -> Result<(), Error> {
-        for project in self.store.projects_being_left().await? {
+    /// Reads every project with draining nodes.
+    pub(super) async fn observe(&mut self, being_left: BTreeSet<ProjectId>) -> Result<(), Error> {
+        for project in being_left {
             self.watched.entry(project).or_default();
         }
         for (project, watched) in &mut self.watched {

@@ -3,7 +3,7 @@
 //! Read in this order: [`program`] (what is started and stopped), [`worker`] and [`steps`]
 //! (reconciliation), [`worlds`] and [`control_plane`] (access to worlds, and what worlds need of
 //! the server), [`waker`] (wake-ups by a watch), [`guard`], [`mesh`] and [`alarm`] (state in
-//! memory), [`housekeeping`], [`services`] (the API), [`fleet`] (the shard that manages machines),
+//! memory), [`presence`] and [`drains`] (other servers), [`housekeeping`], [`services`] (the API), [`fleet`] (the shard that manages machines),
 //! [`place`] and [`seed`] (the data directory). `usher-hosts` has the machines that
 //! `usher provider local` offers.
 
@@ -20,6 +20,7 @@ mod listener;
 pub mod mesh;
 pub mod migrate;
 pub mod place;
+pub mod presence;
 pub mod program;
 pub mod seed;
 pub mod services;

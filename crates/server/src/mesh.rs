@@ -1,9 +1,11 @@
 //! Nodes as this process sees them: heartbeats, acknowledgements, and instructions.
 //!
 //! **Invariants**
-//! - A heartbeat writes nothing; only the loss of a node and its recovery are written.
-//! - A node without a heartbeat since this process started is unknown. It becomes lost after that
-//!   only if no other process could have received its heartbeats.
+//! - A heartbeat writes nothing, unless another server, or none, was recorded to hear the node.
+//! - A node is judged by the present server that is recorded to hear it. A node whose server is
+//!   absent is unknown, and every present server expects it: after the usual patience one of them
+//!   records its loss, unless a server was recorded to hear it meanwhile.
+//! - Time in which this process did not run is not held against a node.
 //! - The instructions of a node are a state, not a queue: a broken stream misses nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,17 +17,17 @@ use tokio::time::{Instant, sleep, sleep_until};
 use usher_domain::object::id::{PeerId, ProjectId, ResourceId};
 use usher_domain::peers::{Heartbeat, Liveness, Patience, Peer, Stage};
 use usher_kernel::Timestamp;
-use usher_store::{Error, PeerStatus, Store, WorkItem};
+use usher_store::{Error, PeerStatus, ServerNumber, Sighting, Store, WorkItem};
 
 use super::tally::{Count, Tally};
 use super::worker::stopped;
-use usher_wire::chain;
 
 /// The delay before a failed write is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Projects per page.
-const PAGE: u32 = 100;
+/// How many looks at the nodes fit into the patience with them. A process that looks less than half
+/// as often was stopped or starved.
+const LOOKS: u32 = 4;
 
 /// Heartbeat and drain settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,8 +59,15 @@ pub struct LastSeen {
 pub struct HeartbeatOutcome {
     /// Resources that waited for this acknowledgement only.
     pub woken: Vec<ResourceId>,
-    /// Whether the node was recorded as lost.
-    pub was_lost: bool,
+    /// The number under which this server has to be recorded to hear the node, if it is not.
+    pub claim: Option<ServerNumber>,
+}
+
+/// How long a node is unknown, and how long until it counts as lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Doubt {
+    pub elapsed: Duration,
+    pub left: Duration,
 }
 
 /// The nodes of this process, in memory.
@@ -76,14 +85,28 @@ struct Inner {
     snapshots: BTreeMap<ProjectId, u64>,
     /// The drains that wait for acknowledgements, by resource.
     waiting: BTreeMap<ResourceId, Waiting>,
+    /// The number of this server, while it is present.
+    number: Option<ServerNumber>,
+    /// The servers that were present at the last poll.
+    present: BTreeSet<ServerNumber>,
+    /// The nodes that no present server hears.
+    expected: BTreeMap<PeerId, Expected>,
+    /// Missed heartbeats are counted from here at the earliest.
+    resumed_at: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Expected {
+    heard_by: Option<ServerNumber>,
+    since: Instant,
 }
 
 #[derive(Debug)]
 struct Node {
     project: ProjectId,
     heard: Option<LastSeen>,
-    /// Since when its first heartbeat is expected.
-    expected_since: Option<Instant>,
+    /// The server that is recorded to hear it.
+    heard_by: Option<ServerNumber>,
     acknowledged: u64,
     left: bool,
     /// Whether it is recorded as lost.
@@ -113,11 +136,12 @@ impl Mesh {
 
     /// Loads the record of a node that called.
     pub fn meet(&self, attended: &PeerStatus, now: Timestamp) {
-        let PeerStatus { peer, lost_since, .. } = attended;
+        let PeerStatus { peer, lost_since, heard_by, .. } = attended;
         let mut inner = self.inner();
         let snapshot = inner.snapshots.get(&peer.registration.project).copied().unwrap_or(0);
         let node = inner.node(peer);
         node.lost = lost_since.is_some();
+        node.heard_by = *heard_by;
         node.read_at = Instant::now();
         node.order(self.orders(peer, snapshot, now));
     }
@@ -143,19 +167,79 @@ impl Mesh {
     /// Records a heartbeat of a loaded node.
     pub fn hear(&self, id: PeerId, acknowledged: u64, agent_version: &str) -> HeartbeatOutcome {
         let mut inner = self.inner();
+        let number = inner.number;
         let Some(node) = inner.nodes.get_mut(&id) else { return HeartbeatOutcome::default() };
         let first = node.heard.is_none();
         node.heard = Some(LastSeen { at: Instant::now(), agent_version: agent_version.to_owned() });
         node.acknowledged = node.acknowledged.max(acknowledged);
-        let was_lost = std::mem::take(&mut node.lost);
+        let claim = number.filter(|_| node.lost || node.heard_by != number);
         let acknowledged = node.acknowledged;
         let woken = inner.heard_of(id, acknowledged);
         drop(inner);
         // The listener has to watch a node that is new or was lost.
-        if first || was_lost {
+        if first || claim.is_some() {
             self.heard.notify_one();
         }
-        HeartbeatOutcome { woken, was_lost }
+        HeartbeatOutcome { woken, claim }
+    }
+
+    /// This server is recorded to hear a node.
+    pub fn claimed(&self, id: PeerId, by: ServerNumber) {
+        let mut inner = self.inner();
+        inner.expected.remove(&id);
+        if let Some(node) = inner.nodes.get_mut(&id) {
+            node.heard_by = Some(by);
+            node.lost = false;
+        }
+    }
+
+    /// This server is present under a new number; its nodes have to be recorded again.
+    pub fn appear(&self, number: ServerNumber) {
+        self.inner().number = Some(number);
+    }
+
+    /// This server is absent: it vouches for no node and judges none.
+    pub fn vanish(&self) {
+        let mut inner = self.inner();
+        inner.number = None;
+        inner.present.clear();
+        inner.expected.clear();
+    }
+
+    /// Expects the nodes that no present server hears, each from the first poll that found it so.
+    pub fn expect(&self, sighting: &Sighting) {
+        let mut inner = self.inner();
+        let before = std::mem::take(&mut inner.expected);
+        inner.present.clone_from(&sighting.present);
+        for (id, heard_by) in &sighting.unheard {
+            let known = before.get(id).filter(|it| it.heard_by == *heard_by);
+            let fresh = Expected { heard_by: *heard_by, since: Instant::now() };
+            // It was claimed after the poll.
+            let own = inner.nodes.get(id).is_some_and(|it| inner.is_own(it));
+            if !own {
+                inner.expected.insert(*id, known.copied().unwrap_or(fresh));
+            }
+        }
+        let expects = !inner.expected.is_empty();
+        drop(inner);
+        if expects {
+            self.heard.notify_one();
+        }
+    }
+
+    /// How many nodes no present server hears.
+    pub fn unheard(&self) -> usize {
+        self.inner().expected.len()
+    }
+
+    /// How long a node is unknown, if it is expected.
+    pub fn doubt(&self, id: PeerId) -> Option<Doubt> {
+        let inner = self.inner();
+        let expected = inner.expected.get(&id)?;
+        let patience = self.patience();
+        let counted = inner.counted_from(expected.since).elapsed();
+        let left = patience.saturating_sub(counted);
+        Some(Doubt { elapsed: expected.since.elapsed(), left })
     }
 
     /// The instructions of a loaded node.
@@ -186,13 +270,15 @@ impl Mesh {
         said || attended.lost_since.is_some()
     }
 
-    /// The liveness of a node. Once its loss is recorded, the record counts.
+    /// The liveness of a node: by its heartbeats if this server is recorded to hear it, else by the
+    /// record of another server, if that is present.
     pub fn liveness(&self, attended: &PeerStatus) -> Liveness {
         let inner = self.inner();
-        let node = inner.nodes.get(&attended.peer.id).filter(|it| !it.lost);
-        match node.and_then(|it| it.heard.as_ref()) {
-            Some(heard) => self.judge(heard.at),
+        let own = inner.nodes.get(&attended.peer.id).filter(|it| !it.lost && inner.is_own(it));
+        match own.and_then(|it| it.heard.as_ref()) {
+            Some(heard) => self.judge(inner.counted_from(heard.at)),
             None if attended.lost_since.is_some() => Liveness::Lost,
+            None if inner.is_elsewhere(attended.heard_by) => Liveness::Live,
             None => Liveness::Unknown,
         }
     }
@@ -272,98 +358,65 @@ impl Mesh {
 
     /// Records lost nodes until the server stops.
     pub async fn listen(self: Arc<Self>, store: Arc<Store>, mut stop: watch::Receiver<bool>) {
-        let mut next = None;
-        let mut unexpected = !store.is_shared();
+        let look_every = self.patience() / LOOKS;
+        let (mut looked_at, mut next) = (Instant::now(), None);
         loop {
-            if unexpected {
-                unexpected = self.expect(&store).await.is_err();
-                let retry = Instant::now() + RETRY_AFTER;
-                next = if unexpected { Some(retry) } else { self.next_silence() };
-            }
             tokio::select! {
                 () = stopped(&mut stop) => return,
                 () = self.heard.notified() => {
-                    // The newest heartbeat expires last.
-                    next = next.or_else(|| Some(Instant::now() + self.patience()));
+                    if next.is_none() {
+                        looked_at = Instant::now();
+                        next = Some(looked_at + look_every);
+                    }
                     continue;
                 }
                 () = until(next) => {}
             }
-            for id in self.silent() {
-                match store.hear_peer(id, false).await {
+            let silent = self.look(looked_at);
+            looked_at = Instant::now();
+            for (id, heard_by) in silent {
+                match store.lose_peer(id, heard_by).await {
                     Ok(true) => {
+                        self.settled(id, true);
                         self.tally.count(Count::NodesLost);
                         tracing::warn!(node = %id, "node lost");
                     }
-                    // It was deregistered, or another process recorded it.
-                    Ok(false) => {}
-                    Err(_) => {
-                        self.unwritten(id);
-                        sleep(RETRY_AFTER).await;
-                    }
+                    // It was deregistered, or another server hears it or has recorded its loss.
+                    Ok(false) => self.settled(id, false),
+                    Err(_) => sleep(RETRY_AFTER).await,
                 }
             }
-            next = self.next_silence();
+            let soon = Instant::now() + look_every;
+            next = self.next_silence().map(|it| it.max(Instant::now()).min(soon));
         }
     }
 
-    /// Expects heartbeats of every node from now on: no other process receives them.
-    async fn expect(&self, store: &Store) -> Result<(), Error> {
-        let mut after = None;
-        loop {
-            let projects = store.projects(after, PAGE).await?;
-            let Some(last) = projects.last() else { return Ok(()) };
-            after = Some(last.id);
-            for project in projects {
-                match store.mesh(project.id).await {
-                    Ok((now, mesh)) => self.expect_all(&mesh, now.unwrap_or(Timestamp::ZERO)),
-                    // A corrupt row must not keep other projects from being watched.
-                    Err(error @ Error::Corrupt { .. }) => {
-                        let error = chain(&error);
-                        tracing::warn!(error, "failed to load the nodes of a project");
-                    }
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-    }
-
-    fn expect_all(&self, mesh: &[PeerStatus], now: Timestamp) {
-        for attended in mesh {
-            // A heartbeat that arrived meanwhile is newer than this row.
-            if self.last_heard(attended.peer.id).0.is_none() {
-                self.meet(attended, now);
-                let mut inner = self.inner();
-                inner.node(&attended.peer).expected_since.get_or_insert_with(Instant::now);
-            }
-        }
-    }
-
-    /// When the next live node would be lost.
+    /// When the next node would be lost.
     fn next_silence(&self) -> Option<Instant> {
         let patience = self.patience();
         let inner = self.inner();
-        let live = inner.nodes.values().filter(|it| !it.lost);
-        live.filter_map(Node::last_sign).map(|at| at + patience).min()
+        inner.watched().map(|(_, at, _)| at + patience).min()
     }
 
-    /// The nodes whose heartbeats have just expired.
-    fn silent(&self) -> Vec<PeerId> {
+    /// The nodes whose patience has ended, with the server that is recorded to hear each. A look
+    /// that comes too long after the one before gives every node its patience again.
+    fn look(&self, looked_at: Instant) -> Vec<(PeerId, Option<ServerNumber>)> {
         let mut inner = self.inner();
-        let mut silent = Vec::new();
-        for (id, node) in &mut inner.nodes {
-            let lost = node.last_sign().is_some_and(|at| self.judge(at) == Liveness::Lost);
-            if lost && !node.lost {
-                node.lost = true;
-                silent.push(*id);
-            }
+        if looked_at.elapsed() > self.patience() / LOOKS * 2 {
+            inner.resumed_at = Some(Instant::now());
         }
-        silent
+        let lost = |at: &Instant| self.judge(*at) == Liveness::Lost;
+        let silent = inner.watched().filter(|(_, at, _)| lost(at));
+        silent.map(|(id, _, heard_by)| (id, heard_by)).collect()
     }
 
-    fn unwritten(&self, id: PeerId) {
-        if let Some(node) = self.inner().nodes.get_mut(&id) {
-            node.lost = false;
+    /// The loss of a node was recorded, or is not for this server to record.
+    fn settled(&self, id: PeerId, lost: bool) {
+        let mut inner = self.inner();
+        inner.expected.remove(&id);
+        if let Some(node) = inner.nodes.get_mut(&id) {
+            node.lost = lost;
+            node.heard = node.heard.take().filter(|_| lost);
         }
     }
 
@@ -383,11 +436,6 @@ impl Mesh {
 }
 
 impl Node {
-    /// The time from which missed heartbeats are counted.
-    fn last_sign(&self) -> Option<Instant> {
-        self.heard.as_ref().map(|it| it.at).or(self.expected_since)
-    }
-
     /// Whether its acknowledgement of a snapshot is missing; a draining node owes none.
     fn owes(&self, snapshot: u64) -> bool {
         let Instructions { leave_by, out, .. } = self.orders;
@@ -416,6 +464,32 @@ impl Node {
 }
 
 impl Inner {
+    /// Whether this server is recorded to hear a node.
+    fn is_own(&self, node: &Node) -> bool {
+        self.number.is_some() && node.heard_by == self.number
+    }
+
+    /// Whether another present server is recorded to hear a node.
+    fn is_elsewhere(&self, heard_by: Option<ServerNumber>) -> bool {
+        heard_by != self.number && heard_by.is_some_and(|it| self.present.contains(&it))
+    }
+
+    /// The nodes that this server judges: when their silence began, and the recorded server.
+    fn watched(&self) -> impl Iterator<Item = (PeerId, Instant, Option<ServerNumber>)> {
+        let judged = |it: &Node| self.is_own(it) || it.heard_by.is_none();
+        let own = self.nodes.iter().filter(move |(_, it)| judged(it) && !it.lost);
+        let own = own.filter(|_| self.number.is_some());
+        let own = own.filter_map(|(id, it)| Some((*id, it.heard.as_ref()?.at, it.heard_by)));
+        let expected = self.expected.iter().map(|(id, it)| (*id, it.since, it.heard_by));
+        let all = own.chain(expected);
+        all.map(|(id, since, heard_by)| (id, self.counted_from(since), heard_by))
+    }
+
+    /// Missed heartbeats are not counted while this process did not run.
+    fn counted_from(&self, at: Instant) -> Instant {
+        self.resumed_at.map_or(at, |it| it.max(at))
+    }
+
     /// The resources that waited for this acknowledgement only.
     fn heard_of(&mut self, id: PeerId, acknowledged: u64) -> Vec<ResourceId> {
         let mut woken = Vec::new();
@@ -434,7 +508,7 @@ impl Inner {
         let fresh = || Node {
             project: peer.registration.project,
             heard: None,
-            expected_since: None,
+            heard_by: None,
             acknowledged: 0,
             left: false,
             lost: false,
@@ -458,5 +532,134 @@ async fn until(at: Option<Instant>) {
     match at {
         Some(at) => sleep_until(at).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use usher_domain::object::enrolment::{Nonce, PublicKey};
+    use usher_domain::object::id::TokenId;
+    use usher_domain::peers::Registration;
+    use usher_kernel::Generation;
+    use uuid::Uuid;
+
+    const SELF: ServerNumber = ServerNumber(7);
+    const OTHER: ServerNumber = ServerNumber(6);
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    fn mesh() -> Mesh {
+        let mesh = Mesh::new(MeshConfig::default(), Arc::default());
+        mesh.appear(SELF);
+        mesh
+    }
+
+    fn status(heard_by: Option<ServerNumber>) -> PeerStatus {
+        let nonce: Nonce = "nonce-nonce-nonce".parse().unwrap();
+        let key: PublicKey = "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=".parse().unwrap();
+        let peer = Peer {
+            id: PeerId::from_uuid(Uuid::from_u128(1)),
+            registration: Registration {
+                token: TokenId::from_uuid(Uuid::from_u128(2)),
+                resource: ResourceId::from_uuid(Uuid::from_u128(3)),
+                generation: Generation::FIRST,
+                project: ProjectId::from_uuid(Uuid::from_u128(4)),
+                nonce,
+                public_key: key,
+            },
+            registered_at: Timestamp::ZERO,
+            stage: Stage::Registered,
+            forced: None,
+        };
+        PeerStatus { peer, lost_since: None, asked_at: None, acknowledged: 0, heard_by }
+    }
+
+    fn sighting(present: &[ServerNumber], unheard: &[PeerStatus]) -> Sighting {
+        Sighting {
+            present: present.iter().copied().collect(),
+            unheard: unheard.iter().map(|it| (it.peer.id, it.heard_by)).collect(),
+            ..Sighting::default()
+        }
+    }
+
+    /// Looks as often as the listener does, for so long.
+    async fn look_for(mesh: &Mesh, span: Duration) -> Vec<(PeerId, Option<ServerNumber>)> {
+        let until = Instant::now() + span;
+        loop {
+            let looked_at = Instant::now();
+            let step = (PATIENCE / LOOKS).min(until.saturating_duration_since(looked_at));
+            tokio::time::advance(step).await;
+            let silent = mesh.look(looked_at);
+            if !silent.is_empty() || Instant::now() >= until {
+                return silent;
+            }
+        }
+    }
+
+    // Requirement: M-18
+    #[tokio::test(start_paused = true)]
+    async fn an_unheard_node_is_unknown_and_lost_after_the_patience() {
+        let mesh = mesh();
+        let it = status(Some(OTHER));
+        assert_eq!(mesh.liveness(&it), Liveness::Unknown, "before the first poll");
+        mesh.expect(&sighting(&[SELF, OTHER], &[]));
+        assert_eq!((mesh.liveness(&it), mesh.unheard()), (Liveness::Live, 0));
+        mesh.expect(&sighting(&[SELF], std::slice::from_ref(&it)));
+        assert_eq!((mesh.liveness(&it), mesh.unheard()), (Liveness::Unknown, 1));
+        let second = Duration::from_secs(1);
+        assert_eq!(look_for(&mesh, PATIENCE - second).await, []);
+        // A later poll does not begin the patience anew.
+        mesh.expect(&sighting(&[SELF], std::slice::from_ref(&it)));
+        assert_eq!(mesh.doubt(it.peer.id).unwrap().left, second);
+        assert_eq!(look_for(&mesh, second).await, [(it.peer.id, Some(OTHER))]);
+    }
+
+    // Requirement: M-18
+    #[tokio::test(start_paused = true)]
+    async fn a_node_is_judged_only_by_the_server_that_hears_it() {
+        let mesh = mesh();
+        let it = status(None);
+        mesh.meet(&it, Timestamp::ZERO);
+        assert_eq!(mesh.hear(it.peer.id, 0, "").claim, Some(SELF));
+        assert_eq!(mesh.liveness(&it), Liveness::Unknown, "until it is recorded");
+        mesh.claimed(it.peer.id, SELF);
+        assert_eq!(mesh.hear(it.peer.id, 0, "").claim, None, "a heartbeat writes nothing");
+        assert_eq!(mesh.liveness(&it), Liveness::Live);
+        mesh.expect(&sighting(&[SELF, OTHER], &[]));
+        mesh.meet(&status(Some(OTHER)), Timestamp::ZERO);
+        assert_eq!(look_for(&mesh, PATIENCE * 3).await, [], "it moved to another server");
+        assert_eq!(mesh.liveness(&status(Some(OTHER))), Liveness::Live);
+    }
+
+    // Requirement: M-19
+    #[tokio::test(start_paused = true)]
+    async fn time_in_which_the_process_did_not_run_is_not_counted() {
+        let mesh = mesh();
+        let it = status(Some(SELF));
+        mesh.meet(&it, Timestamp::ZERO);
+        mesh.hear(it.peer.id, 0, "");
+        let looked_at = Instant::now();
+        tokio::time::advance(PATIENCE * 2).await;
+        assert_eq!(mesh.look(looked_at), []);
+        assert_eq!(mesh.liveness(&it), Liveness::Live);
+        assert_eq!(look_for(&mesh, PATIENCE).await, [(it.peer.id, Some(SELF))]);
+    }
+
+    // Requirement: M-19
+    #[tokio::test(start_paused = true)]
+    async fn an_absent_server_vouches_for_no_node_and_judges_none() {
+        let mesh = mesh();
+        let it = status(Some(SELF));
+        mesh.meet(&it, Timestamp::ZERO);
+        mesh.hear(it.peer.id, 0, "");
+        mesh.expect(&sighting(&[SELF, OTHER], &[]));
+        mesh.vanish();
+        assert_eq!(mesh.liveness(&it), Liveness::Unknown);
+        assert_eq!(mesh.liveness(&status(Some(OTHER))), Liveness::Unknown);
+        assert_eq!(look_for(&mesh, PATIENCE * 2).await, []);
+        assert_eq!(mesh.hear(it.peer.id, 0, "").claim, None);
+        let next = ServerNumber(8);
+        mesh.appear(next);
+        assert_eq!(mesh.hear(it.peer.id, 0, "").claim, Some(next), "it is recorded anew");
     }
 }

@@ -20,16 +20,16 @@ use usher_store::relay::{self, Relay, SecretsOf};
 use usher_store::{Place, Provenance, Retention, Settings, Store};
 
 use super::control_plane::SqlControlPlane;
-use super::drains::Drains;
 use super::fleet::holding::{Holding, Parts as PartBoots};
 use super::fleet::home;
 use super::fleet::settings::At;
 use super::guard::{self, Guards};
 use super::mesh::Mesh;
 use super::place::{self, DataDir};
+use super::presence::Attendance;
 use super::services::{Pins, Services};
 use super::steps::{Reconcilers, WorldSteps};
-use super::tally::{ConnectionTally, StoreTally, Tally};
+use super::tally::{ConnectionTally, MeshTally, StoreTally, Tally};
 use super::waker::Waker;
 use super::worker::Worker;
 use super::world_records::SqlWorldRecords;
@@ -248,6 +248,7 @@ impl Server {
         let mut registry = Registry::default();
         self.tally.register(&mut registry);
         registry.register_collector(Box::new(StoreTally(Arc::clone(&self.store))));
+        registry.register_collector(Box::new(MeshTally(Arc::clone(&self.plane.mesh))));
         let counts = Arc::clone(&self.connections.counts);
         registry.register_collector(Box::new(ConnectionTally(counts)));
         self.fleet.register(&mut registry);
@@ -312,7 +313,7 @@ impl Parts {
         let mut tasks = vec![
             tokio::spawn(worker.run(stop.clone())),
             tokio::spawn(alarms.run(Arc::clone(&store), stop.clone())),
-            tokio::spawn(Drains::new(Arc::clone(&store), Arc::clone(&mesh)).run(stop.clone())),
+            tokio::spawn(Attendance::new(Arc::clone(&store), Arc::clone(&mesh)).run(stop.clone())),
             tokio::spawn(mesh.listen(Arc::clone(&store), stop.clone())),
             tokio::spawn(housekeeping::run(store, guards, house, stop.clone())),
             tokio::spawn(relay.run(async move {

@@ -12,6 +12,8 @@ use prometheus_client::registry::Registry;
 use usher_listen::{CloseReason, Counts};
 use usher_store::Store;
 
+use super::mesh::Mesh;
+
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
@@ -188,6 +190,18 @@ impl Collector for ConnectionTally {
             ConstCounter::new(count).encode(loads.encode_family(&[("outcome", outcome)])?)?;
         }
         Ok(())
+    }
+}
+
+/// The nodes that no present server hears.
+#[derive(Debug)]
+pub struct MeshTally(pub Arc<Mesh>);
+
+impl Collector for MeshTally {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let unheard = ConstGauge::new(u64::try_from(self.0.unheard()).unwrap_or(u64::MAX));
+        let (name, help) = ("usher_nodes_unknown", "Nodes that no present server hears");
+        unheard.encode(encoder.encode_descriptor(name, help, None, unheard.metric_type())?)
     }
 }
 

@@ -28,6 +28,7 @@ pub mod migrate;
 mod peers;
 mod port;
 mod postgres;
+mod presence;
 mod queue;
 pub mod relay;
 mod resources;
@@ -54,6 +55,7 @@ pub use port::{
     Leased, LoggedEvent, Provenance, Release, RememberedKey, ResourceWrite, Snapshot, Stay,
     WorkItem,
 };
+pub use presence::{Presence, ServerNumber, Sighting};
 pub use queue::QueueStatus;
 pub use resources::{
     ConfigState, DisplayNames, ListedResource, ResourceContext, ResourceFilter, TokenSummary,

@@ -5,6 +5,7 @@ use usher_domain::peers::Peer;
 use usher_kernel::Timestamp;
 
 use crate::error::Error;
+use crate::presence::ServerNumber;
 use crate::store::{Inner, Store, verbs};
 
 /// A peer, and since when it is lost.
@@ -18,6 +19,8 @@ pub struct PeerStatus {
     pub asked_at: Option<Timestamp>,
     /// The newest snapshot that is recorded as acknowledged by it.
     pub acknowledged: u64,
+    /// The server that receives its heartbeats, or was the last to; nothing if none ever did.
+    pub heard_by: Option<ServerNumber>,
 }
 
 /// Which peers are listed.
@@ -34,6 +37,8 @@ verbs! {
     fn peer(id: PeerId) -> Result<Option<PeerStatus>, Error>;
     /// Reads the peers of a resource, oldest generation first.
     fn peers(resource: ResourceId) -> Result<Vec<Peer>, Error>;
+    /// Reads the peers of these resources that are not deregistered.
+    fn peers_of(resources: Vec<ResourceId>) -> Result<Vec<PeerStatus>, Error>;
     /// Lists peers after an id with the names of their resources, in one query.
     fn list_peers(
         filter: PeerFilter, after: Option<PeerId>, count: u32
@@ -41,11 +46,12 @@ verbs! {
     /// Reads the peers of a project that are not deregistered, and the database's time if there
     /// are any.
     fn mesh(project: ProjectId) -> Result<(Option<Timestamp>, Vec<PeerStatus>), Error>;
-    /// Records that a peer is lost or live again and wakes its resource; `false` if it already
-    /// was.
-    fn hear_peer(id: PeerId, heard: bool) -> Result<bool, Error>;
-    /// The projects with a peer that is being drained.
-    fn projects_being_left() -> Result<Vec<ProjectId>, Error>;
+    /// Records that a server hears a peer. A lost peer is live again, and its resource is woken;
+    /// whether it was lost.
+    fn claim_peer(id: PeerId, by: ServerNumber) -> Result<bool, Error>;
+    /// Records that a peer is lost and wakes its resource; `false` if it already was, or if the
+    /// server that hears it is not this one any more.
+    fn lose_peer(id: PeerId, heard_by: Option<ServerNumber>) -> Result<bool, Error>;
     /// Reads the peers of a project that are being drained.
     fn leaving(project: ProjectId) -> Result<Vec<PeerStatus>, Error>;
     /// Requests that every server records who acknowledged a drain; `false` if already requested.

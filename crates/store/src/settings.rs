@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use usher_kernel::schedule::Pace;
 
+/// A poll may be late by seconds on a busy machine.
+const PRESENCE_MIN: Duration = Duration::from_secs(15);
+
 /// Where the rows are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -48,6 +51,13 @@ pub struct Settings {
     /// How often a reader of the log of PostgreSQL polls for writes of other processes; what this
     /// one writes is seen at once. SQLite has no other processes and is not polled.
     pub log_poll: Duration,
+}
+
+impl Settings {
+    /// How long a server may be silent until the others count it as absent.
+    pub(crate) fn presence(&self) -> Duration {
+        self.log_poll.saturating_mul(3).max(PRESENCE_MIN)
+    }
 }
 
 impl Default for Settings {

@@ -12,6 +12,7 @@
 //! it can be retried. Both sides ignore unknown fields.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +34,14 @@ pub fn events_path(node_id: &str) -> String {
 
 pub fn leave_path(node_id: &str) -> String {
     format!("/v1/nodes/{node_id}/leave")
+}
+
+/// Whether the host of a URL is this computer by its very text: a name that happens to resolve to
+/// it may resolve elsewhere the next time.
+pub fn is_loopback(host: &str) -> bool {
+    let bare = host.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(host);
+    let address = bare.parse::<IpAddr>().map(|it| it.to_canonical());
+    host == "localhost" || address.is_ok_and(|it| it.is_loopback())
 }
 
 /// A text that is sent, and never printed.
@@ -173,6 +182,18 @@ mod tests {
     use serde_json::{from_str, json, to_value};
 
     use super::*;
+
+    // Requirement: HC-28
+    #[test]
+    fn only_literal_loopback_addresses_and_localhost_are_this_computer() {
+        for host in ["127.0.0.1", "127.9.9.9", "[::1]", "[::ffff:127.0.0.1]", "localhost"] {
+            assert!(is_loopback(host), "{host}");
+        }
+        let others = ["0.0.0.0", "[::]", "10.0.0.1", "localhost.", "a.localhost", "127.1", ""];
+        for host in others.into_iter().chain(["localhost.example", "127.0.0.1.example"]) {
+            assert!(!is_loopback(host), "{host}");
+        }
+    }
 
     // Requirement: AG-7
     #[test]

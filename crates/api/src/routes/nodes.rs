@@ -84,6 +84,8 @@ fn node(it: &NodeView) -> wire::Node {
         generation: registration.generation.0.into(),
         stage: it.peer.stage.as_str().to_owned(),
         liveness: it.liveness.as_str().to_owned(),
+        unknown_since: render::maybe(it.unknown.map(|it| it.0)),
+        lost_at: render::maybe(it.unknown.map(|it| it.1)),
         registered_at: render::time(it.peer.registered_at),
         last_heartbeat_at: render::maybe(it.last_heartbeat_at),
         agent_version: it.agent_version.clone(),

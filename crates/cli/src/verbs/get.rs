@@ -173,8 +173,8 @@ fn only(name: &str, items: Vec<Value>) -> Result<Value, CliError> {
 const fn columns(kind: Kind) -> (&'static [&'static str], &'static [&'static str]) {
     match kind {
         Kind::Resources => (
-            &["NAME", "PROJECT", "PHASE", "REASON", "BLUEPRINT", "AGE", "ID"],
-            &["name", "project", "phase", "reason", "blueprint", "created_at", "id"],
+            &["NAME", "PROJECT", "PHASE", "REASON", "NODE", "BLUEPRINT", "AGE", "ID"],
+            &["name", "project", "phase", "reason", "node", "blueprint", "created_at", "id"],
         ),
         Kind::Nodes => (
             &["NAME", "STAGE", "LIVENESS", "VERSION", "AGE", "ID"],

@@ -119,13 +119,17 @@ impl Services {
         Ok(())
     }
 
-    /// Records a heartbeat of a loaded node; records its recovery and wakes waiting drains.
+    /// Notes a heartbeat of a loaded node and wakes waiting drains; writes that this server hears
+    /// it, if another or none was recorded to.
     async fn heard(&self, node: PeerId, acknowledged: u64, agent_version: &str) -> Answer<()> {
         let outcome = self.mesh().hear(node, acknowledged, agent_version);
         wake(&self.store, outcome.woken).await.map_err(failure)?;
-        if outcome.was_lost {
-            self.store.hear_peer(node, true).await.map_err(failure)?;
-            tracing::info!(%node, "node recovered");
+        if let Some(number) = outcome.claim {
+            let was_lost = self.store.claim_peer(node, number).await.map_err(failure)?;
+            self.mesh().claimed(node, number);
+            if was_lost {
+                tracing::info!(%node, "node recovered");
+            }
         }
         Ok(())
     }

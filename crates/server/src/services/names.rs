@@ -4,6 +4,7 @@ use usher_api::ports::{Answer, Failure};
 use usher_api::refusal::{Refusal as Border, Thing};
 use usher_api::views::{Declaration, Ref, ResourceView};
 use usher_domain::broker::aggregate::Resource;
+use usher_domain::broker::phase::Phase;
 use usher_domain::broker::refusal::Refusal;
 use usher_domain::catalog::{Blueprint, BlueprintVersion};
 use usher_domain::clouds::Cloud;
@@ -15,7 +16,7 @@ use usher_domain::object::offender::shortened;
 use usher_domain::object::slug::Slug;
 use usher_domain::projects::Project;
 use usher_kernel::{Record, Version};
-use usher_store::DisplayNames;
+use usher_store::{DisplayNames, PeerStatus};
 
 use super::{Services, failure, missing};
 
@@ -40,7 +41,31 @@ impl Services {
         let id = resource.id();
         let titles = self.store.display_names(id).await.map_err(failure)?;
         let refusal = || Refusal::ProvisionedResourceNotFound { what: id.to_string() };
-        shown(resource, version, titles.ok_or_else(refusal)?)
+        let view = shown(resource, version, titles.ok_or_else(refusal)?)?;
+        let [view] = self.with_nodes([view]).await?;
+        Ok(view)
+    }
+
+    /// The same views with the liveness of their nodes.
+    pub(super) async fn with_nodes<V: AsMut<[ResourceView]>>(&self, mut views: V) -> Answer<V> {
+        let enrolled = |it: &&mut ResourceView| match it.resource.phase() {
+            Phase::Pending | Phase::Provisioning | Phase::Deleted => false,
+            Phase::Enrolling
+            | Phase::Ready
+            | Phase::Failed
+            | Phase::Deregistering
+            | Phase::Deprovisioning => true,
+        };
+        let mut views_with: Vec<_> = views.as_mut().iter_mut().filter(enrolled).collect();
+        if !views_with.is_empty() {
+            let ids = views_with.iter().map(|it| it.resource.id()).collect();
+            let nodes = self.store.peers_of(ids).await.map_err(failure)?;
+            for view in &mut views_with {
+                let own = |it: &&PeerStatus| it.peer.registration.resource == view.resource.id();
+                view.node = nodes.iter().rfind(own).map(|it| self.mesh().liveness(it));
+            }
+        }
+        Ok(views)
     }
 
     /// A project; refused if it does not exist.
@@ -138,6 +163,7 @@ pub(super) fn shown(
             None => None,
         },
         credential: credential.and_then(|it| it.parse().ok()),
+        node: None,
     })
 }
 

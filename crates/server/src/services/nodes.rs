@@ -1,16 +1,19 @@
 //! Bootstrap tokens and the nodes that redeemed them.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use usher_api::ports::{Answer, Nodes};
 use usher_api::refusal::Thing;
 use usher_api::views::{Caller, NodeQuery, NodeView, Page, Paging, TokenView};
 use usher_domain::audit::Action;
 use usher_domain::object::id::{PeerId, ProjectId};
+use usher_domain::peers::Liveness;
+use usher_kernel::Timestamp;
 use usher_store::{Error, PeerFilter, PeerStatus};
 
 use super::names::not_found;
 use super::{Services, after, failure, page};
-use crate::clock;
 
 #[async_trait]
 impl Nodes for Services {
@@ -31,7 +34,8 @@ impl Nodes for Services {
         let count = paging.limit.saturating_add(1);
         let listed = self.store.list_peers(filter, after(&paging)?, count).await;
         let listed = listed.map_err(failure)?.into_iter();
-        let items = listed.map(|(peer, name)| self.node(peer, name)).collect();
+        let now = self.store.now().await.map_err(failure)?;
+        let items = listed.map(|(peer, name)| self.node((peer, now), name)).collect();
         Ok(page(items, &paging, |it: &NodeView| it.peer.id.to_string()))
     }
 
@@ -40,7 +44,8 @@ impl Nodes for Services {
         let found = found.ok_or_else(|| not_found(Thing::Node, &id.to_string()))?;
         let resource = found.peer.registration.resource;
         let titles = self.store.display_names(resource).await.map_err(failure)?;
-        Ok(self.node(found, titles.map_or_else(|| resource.to_string(), |it| it.name)))
+        let now = self.store.now().await.map_err(failure)?;
+        Ok(self.node((found, now), titles.map_or_else(|| resource.to_string(), |it| it.name)))
     }
 
     async fn force(&self, caller: &Caller, id: PeerId) -> Answer<NodeView> {
@@ -64,20 +69,32 @@ impl Nodes for Services {
 }
 
 impl Services {
-    fn node(&self, status: PeerStatus, resource: String) -> NodeView {
+    fn node(&self, (status, now): (PeerStatus, Timestamp), resource: String) -> NodeView {
+        let id = status.peer.id;
         let liveness = self.mesh().liveness(&status);
-        let (last_seen, _) = self.mesh().last_heard(status.peer.id);
-        let ago = last_seen.as_ref().map(|it| it.at.elapsed());
-        let before = |ago: std::time::Duration| {
-            let micros = i64::try_from(ago.as_micros()).unwrap_or(i64::MAX);
-            usher_kernel::Timestamp::from_micros(clock::now().as_micros().saturating_sub(micros))
-        };
+        let (last_seen, _) = self.mesh().last_heard(id);
         NodeView {
             peer: status.peer,
             resource,
             liveness,
-            last_heartbeat_at: ago.map(before),
+            unknown: self.unknown((id, liveness), now),
+            last_heartbeat_at: last_seen.as_ref().map(|it| before(now, it.at.elapsed())),
             agent_version: last_seen.map(|it| it.agent_version),
         }
     }
+
+    /// Since when a node is unknown, and when it counts as lost.
+    pub(super) fn unknown(
+        &self,
+        (id, liveness): (PeerId, Liveness),
+        now: Timestamp,
+    ) -> Option<(Timestamp, Timestamp)> {
+        let doubt = self.mesh().doubt(id).filter(|_| liveness == Liveness::Unknown)?;
+        Some((before(now, doubt.elapsed), now.after(doubt.left)))
+    }
+}
+
+fn before(now: Timestamp, span: Duration) -> Timestamp {
+    let micros = i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
+    Timestamp::from_micros(now.as_micros().saturating_sub(micros))
 }

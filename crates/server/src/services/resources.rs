@@ -62,7 +62,9 @@ impl Resources for Services {
         let listed = self.store.list_resources(&filter, after(&paging)?, count).await;
         let listed = listed.map_err(failure)?.into_iter();
         let items = listed.map(|it| shown(&it.record.state, it.record.version, it.names));
-        Ok(page(items.collect::<Answer<_>>()?, &paging, |it| it.resource.id().to_string()))
+        let items: Vec<_> = items.collect::<Answer<_>>()?;
+        let items = self.with_nodes(items).await?;
+        Ok(page(items, &paging, |it| it.resource.id().to_string()))
     }
 
     async fn why(&self, id: ResourceId) -> Answer<Why> {

@@ -5,6 +5,7 @@ use usher_api::views::{Advice, Blocker, Why};
 use usher_domain::broker::aggregate::{KIND_PEER, KIND_TOKEN, Resource};
 use usher_domain::broker::event::Outcome;
 use usher_domain::broker::phase::Phase;
+use usher_domain::broker::reason::Reason;
 use usher_domain::broker::snapshot::TokenState;
 use usher_domain::broker::world::{Explanation, WaitingObject};
 use usher_domain::object::id::ResourceId;
@@ -31,7 +32,10 @@ impl Services {
             now: self.store.now().await.map_err(failure)?,
             failure: explained.failure.filter(|_| is_failed),
         };
-        let entry = runbook::entry(record.state.phase(), resource.reason, &live);
+        let mut entry = runbook::entry(record.state.phase(), resource.reason, &live);
+        if resource.reason == Some(Reason::AsDeclared) && resource.node == Some(Liveness::Unknown) {
+            entry.summary = self.unheard(id, live.now).await?;
+        }
         let parked = attention.as_ref().is_some_and(|it| it.entry.parked);
         let trouble = attention.as_ref().and_then(|it| it.trouble.clone());
         let mut advice: Vec<Advice> = entry.advice.into_iter().collect();
@@ -45,6 +49,20 @@ impl Services {
             next_reconcile_at: attention.as_ref().and_then(|it| it.entry.due),
             parked,
             trouble,
+        })
+    }
+
+    /// The summary of a resource that is as declared, as far as is known.
+    async fn unheard(&self, id: ResourceId, now: Timestamp) -> Answer<String> {
+        let nodes = self.store.peers_of(vec![id]).await.map_err(failure)?;
+        let unknown = |it: &PeerStatus| self.unknown((it.peer.id, self.mesh().liveness(it)), now);
+        Ok(match nodes.iter().rev().find_map(unknown) {
+            Some((since, lost_at)) => format!(
+                "no server hears its node since {}; it counts as lost at {}",
+                since.to_rfc3339(),
+                lost_at.to_rfc3339()
+            ),
+            None => "it is not known yet whether a server hears its node".to_owned(),
         })
     }
 
@@ -94,7 +112,7 @@ impl Services {
         let heartbeats = match self.mesh().liveness(node) {
             Liveness::Live => "its heartbeats arrive",
             Liveness::Lost => "its heartbeats have stopped",
-            Liveness::Unknown => "no heartbeat since the server started",
+            Liveness::Unknown => "no running server has received a heartbeat",
         };
         let since = match peer.stage {
             Stage::Registered => peer.registered_at,

@@ -8,11 +8,11 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use usher_domain::object::id::PeerId;
 use usher_domain::object::name;
-use usher_domain::peers::{DrainStep, Heartbeat, Liveness, Peer};
+use usher_domain::peers::{DrainStep, Heartbeat, Liveness};
 use usher_domain::tokens::{Lifetime, Outcome, Request};
 use usher_kernel::Generation;
 use usher_server::mesh::{Mesh, MeshConfig};
-use usher_store::PeerStatus;
+use usher_store::{PeerStatus, ServerNumber};
 use uuid::Uuid;
 
 use crate::test_env::{TestEnv, key};
@@ -41,6 +41,14 @@ fn mesh(interval: Duration) -> Arc<Mesh> {
     Arc::new(Mesh::new(config, Arc::default()))
 }
 
+/// Makes a mesh present and tells it which nodes it has to expect.
+async fn attend(env: &TestEnv, mesh: &Mesh) -> ServerNumber {
+    let mut presence = env.store.appear().await.unwrap();
+    mesh.appear(presence.number);
+    mesh.expect(&env.store.sight(&mut presence).await.unwrap());
+    presence.number
+}
+
 /// Red by: a node that counts as lost because the server restarted.
 // Requirement: M-13
 #[tokio::test]
@@ -48,50 +56,27 @@ async fn after_a_restart_a_node_is_unknown_until_its_first_heartbeat() {
     let env = TestEnv::new().await;
     let it = node(&env, "web").await;
     let mesh = mesh(Duration::from_secs(10));
-    assert_eq!(mesh.liveness(&it), Liveness::Unknown);
+    let number = attend(&env, &mesh).await;
+    assert_eq!((mesh.liveness(&it), mesh.unheard()), (Liveness::Unknown, 1));
     assert!(!mesh.has_left(&it));
     mesh.meet(&it, env.store.now().await.unwrap());
-    mesh.hear(it.peer.id, 0, "usher-agent/1");
-    assert_eq!(mesh.liveness(&it), Liveness::Live);
+    assert_eq!(mesh.hear(it.peer.id, 0, "usher-agent/1").claim, Some(number));
+    mesh.claimed(it.peer.id, number);
+    assert_eq!((mesh.liveness(&it), mesh.unheard()), (Liveness::Live, 0));
 }
 
 /// Red by: a node that died while no server ran, and that every later drain waits for.
 // Requirement: M-13
 #[tokio::test]
-async fn without_other_servers_a_node_that_never_calls_again_is_lost() {
+async fn a_node_that_never_calls_again_is_lost() {
     let env = TestEnv::new().await;
     let it = node(&env, "web").await;
     let mesh = mesh(Duration::from_millis(30));
+    attend(&env, &mesh).await;
     let (stop, stopped) = watch::channel(false);
     let listening = tokio::spawn(Arc::clone(&mesh).listen(Arc::clone(&env.store), stopped));
     let lost = until_lost(&env, it.peer.id).await;
     assert_eq!((mesh.liveness(&it), mesh.liveness(&lost)), (Liveness::Unknown, Liveness::Lost));
-    stop.send_replace(true);
-    listening.await.unwrap();
-}
-
-/// Red by: a draining node that a server admits, or lets stay, after a restart.
-#[tokio::test]
-async fn expected_nodes_have_their_instructions_after_a_restart() {
-    let env = TestEnv::new().await;
-    let (cordoned, draining) = (node(&env, "a").await, node(&env, "b").await);
-    let now = env.store.now().await.unwrap();
-    let move_to = async |peer: Peer, step| {
-        let next = peer.advance(step, now);
-        env.store.move_peer(peer, next.clone()).await.unwrap();
-        next
-    };
-    move_to(cordoned.peer.clone(), DrainStep::Cordon).await;
-    let out = move_to(draining.peer.clone(), DrainStep::Cordon).await;
-    move_to(out, DrainStep::RevokeKey).await;
-    let mesh = mesh(Duration::from_secs(10));
-    let (stop, stopped) = watch::channel(false);
-    let listening = tokio::spawn(Arc::clone(&mesh).listen(Arc::clone(&env.store), stopped));
-    while mesh.orders_of(draining.peer.id).is_none() || mesh.orders_of(cordoned.peer.id).is_none() {
-        sleep(Duration::from_millis(5)).await;
-    }
-    assert!(mesh.fresh_orders_of(draining.peer.id).unwrap().out);
-    assert!(mesh.fresh_orders_of(cordoned.peer.id).unwrap().leave_by.is_some());
     stop.send_replace(true);
     listening.await.unwrap();
 }
@@ -114,23 +99,25 @@ async fn only_the_loss_and_the_recovery_of_a_node_are_written() {
     let env = TestEnv::new().await;
     let it = node(&env, "web").await;
     let (id, mesh) = (it.peer.id, mesh(Duration::from_millis(30)));
+    let number = attend(&env, &mesh).await;
     let (stop, stopped) = watch::channel(false);
     let listening = tokio::spawn(Arc::clone(&mesh).listen(Arc::clone(&env.store), stopped));
     mesh.meet(&it, env.store.now().await.unwrap());
-    mesh.hear(id, 0, "usher-agent/1");
+    assert_eq!(mesh.hear(id, 0, "usher-agent/1").claim, Some(number));
+    env.store.claim_peer(id, number).await.unwrap();
+    mesh.claimed(id, number);
     let lost = until_lost(&env, id).await;
     // The listener would record the next loss during the rest of this test.
     stop.send_replace(true);
     listening.await.unwrap();
     assert_eq!(mesh.liveness(&lost), Liveness::Lost);
-    let elsewhere = PeerStatus { lost_since: None, ..lost.clone() };
-    assert_eq!(mesh.liveness(&elsewhere), Liveness::Unknown, "another server has recorded it live");
+    let elsewhere = PeerStatus { lost_since: None, heard_by: None, ..lost.clone() };
+    assert_eq!(mesh.liveness(&elsewhere), Liveness::Unknown, "no server is recorded to hear it");
     assert!(mesh.has_left(&lost) && !mesh.has_left(&elsewhere));
-    let hearing = mesh.hear(id, 0, "usher-agent/1");
-    assert!(hearing.was_lost, "so that its recovery is written");
-    assert!(!mesh.hear(id, 0, "usher-agent/1").was_lost, "once");
-    assert!(env.store.hear_peer(id, true).await.unwrap());
-    assert!(!env.store.hear_peer(id, true).await.unwrap());
+    assert_eq!(mesh.hear(id, 0, "usher-agent/1").claim, Some(number), "its recovery is written");
+    assert!(env.store.claim_peer(id, number).await.unwrap());
+    mesh.claimed(id, number);
+    assert_eq!(mesh.hear(id, 0, "usher-agent/1").claim, None, "once");
 }
 
 /// Red by: a drain that waits although all nodes acknowledged, or not for the last one.

@@ -6,9 +6,19 @@ use sqlx::Connection as _;
 
 use crate::error::{Doing as _, Error};
 use crate::migrate::{Direction, Migration, POSTGRES, Progress, Status};
+use crate::presence::ServerNumber;
 use crate::settings::Settings;
 
 pub(crate) use pool::Pool;
+
+/// The numbers of the servers whose session holds its lock. The class of these locks is "ushr".
+macro_rules! present {
+    () => {
+        "SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND granted
+            AND classid = 1970497650 AND objsubid = 2
+            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    };
+}
 
 /// The database.
 pub(crate) type Db = sqlx::Postgres;
@@ -72,6 +82,16 @@ pub(crate) const WRITE_FLOOR: &str = "INSERT INTO event_floor (singleton, epoch,
         epoch = excluded.epoch, xid = excluded.xid, seq = excluded.seq
     WHERE (event_floor.epoch, event_floor.xid, event_floor.seq)
         < (excluded.epoch, excluded.xid, excluded.seq)";
+
+/// Servers whose session has ended.
+pub(crate) const FORGET_SERVERS: &str =
+    concat!("DELETE FROM servers WHERE number NOT IN (", present!(), ")");
+/// The lock is held before the row is seen by others, and no other session ever takes it.
+pub(crate) const APPEAR: &str = "INSERT INTO servers (started_at) VALUES (statement_timestamp())
+    RETURNING number, pg_advisory_lock(1970497650, number::integer)::text";
+/// Older versions do not have the setting; there a stopped server is present until it is killed.
+const BOUND_SESSION: &str = "SELECT set_config(name, $1, false) FROM pg_settings
+    WHERE name = 'idle_session_timeout'";
 
 /// The time of this statement.
 macro_rules! now {
@@ -175,6 +195,21 @@ pub(crate) async fn open(url: &str, settings: Settings) -> Result<sql::port::Por
         })
         .await?;
     Ok(sql::port::Port::new(pool, settings, installation))
+}
+
+impl sql::port::Port {
+    /// A session that holds the presence of this server until it is closed or idle for too long.
+    pub(crate) async fn appear(&self) -> Result<(ServerNumber, Conn), Error> {
+        self.pool.count(1);
+        let mut conn = self.pool.session().await?;
+        let patience = format!("{}ms", self.settings.presence().as_millis());
+        sqlx::query(BOUND_SESSION)
+            .bind(patience)
+            .execute(&mut conn)
+            .await
+            .doing("bound the session of this server")?;
+        Ok((sql::presence::appear(&mut conn).await?, conn))
+    }
 }
 
 /// Brings the schema behind a URL up or down.

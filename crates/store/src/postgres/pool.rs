@@ -69,6 +69,12 @@ impl Pool {
         self.connections.acquire().await.doing("reach PostgreSQL")
     }
 
+    /// A connection of its own, beside the pool.
+    pub(crate) async fn session(&self) -> Result<Conn, Error> {
+        let options = self.connections.connect_options();
+        Conn::connect_with(&options).await.doing("reach PostgreSQL")
+    }
+
     /// One transaction around a job. If the connection is lost during the commit, the error is
     /// that its outcome is unknown.
     pub(crate) async fn write<T, J>(&self, job: J) -> Result<T, Error>

@@ -5,7 +5,8 @@
 //! of SQL that the databases spell differently. Everything else is one text for both.
 //!
 //! **Invariants**
-//! - No statement takes an advisory lock or notifies: nothing serialises the commits.
+//! - No transaction waits for an advisory lock or notifies: nothing serialises the commits. The
+//!   lock of a server's presence is its own, and no other ever takes it.
 //! - Locks are taken in one order: the record's row, then its tokens, then the ProviderConfig's
 //!   row; entries of the queue last, unless the record's row is held.
 //! - A row is locked by one statement and read by the next: a statement that waits for a lock sees
@@ -22,6 +23,7 @@ pub(crate) mod machines;
 pub(crate) mod migrate;
 pub(crate) mod names;
 pub(crate) mod peers;
+pub(crate) mod presence;
 pub(crate) mod provider_configs;
 pub(crate) mod queue;
 pub(crate) mod record;

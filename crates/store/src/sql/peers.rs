@@ -14,15 +14,17 @@ use crate::column::{Ids, Time};
 use crate::error::{Doing as _, Error};
 use crate::peers::{PeerFilter, PeerStatus};
 use crate::port::WorkItem;
+use crate::presence::ServerNumber;
 
 reads! {
     fn peer(id: PeerId) -> Option<PeerStatus> = |conn| find(conn, id);
     fn peers(resource: ResourceId) -> Vec<Peer> = |conn| of_resource(conn, resource);
+    fn peers_of(resources: Vec<ResourceId>) -> Vec<PeerStatus>
+        = |conn| of_resources(conn, resources);
     fn mesh(project: ProjectId) -> (Option<Timestamp>, Vec<PeerStatus>)
         = |conn| mesh(conn, project);
     fn list_peers(filter: PeerFilter, after: Option<PeerId>, count: u32)
         -> Vec<(PeerStatus, String)> = |conn| list(conn, filter, after, count);
-    fn projects_being_left() -> Vec<ProjectId> = |conn| being_left(conn);
     fn leaving(project: ProjectId) -> Vec<PeerStatus> = |conn| leaving(conn, project);
 }
 
@@ -31,7 +33,9 @@ writes! {
 }
 
 wakes! {
-    fn hear_peer(id: PeerId, heard: bool) -> bool = |conn| hear(conn, id, heard);
+    fn claim_peer(id: PeerId, by: ServerNumber) -> bool = |conn| claim(conn, id, by);
+    fn lose_peer(id: PeerId, heard_by: Option<ServerNumber>) -> bool
+        = |conn| lose(conn, id, heard_by);
     fn acknowledge(project: ProjectId, by: Vec<PeerId>, snapshot: u64) -> ()
         = |conn| acknowledge(conn, project, (by, snapshot));
 }
@@ -60,6 +64,7 @@ pub(crate) struct PeerRow {
     pub(crate) lost_since: Option<Time>,
     pub(crate) asked_at: Option<Time>,
     pub(crate) acknowledged: Option<i64>,
+    pub(crate) heard_by: Option<i64>,
 }
 
 #[derive(sqlx::FromRow)]
@@ -80,7 +85,7 @@ macro_rules! peer_columns {
     () => {
         "id, token, resource, generation, project, nonce, public_key, registered_at, stage,
         cordoned_at, key_revoked_at, deregistered_at, cause, forced_by, forced_at, lost_since,
-        asked_at, acknowledged"
+        asked_at, acknowledged, heard_by"
     };
 }
 
@@ -104,7 +109,7 @@ pub(crate) async fn register(
         "INSERT INTO peers (",
         peer_columns!(),
         ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-            NULL, NULL)"
+            NULL, NULL, NULL)"
     );
     let Peer { id, registration, registered_at, stage, forced: _ } = registered.peer;
     sqlx::query::<Db>(sql)
@@ -133,6 +138,22 @@ async fn status(conn: &mut Conn, resource: ResourceId) -> Result<Vec<PeerStatus>
     let sql =
         concat!("SELECT ", peer_columns!(), " FROM peers WHERE resource = $1 ORDER BY generation");
     rows(conn, sqlx::query_as::<Db, PeerRow>(sql).bind(resource.as_uuid())).await
+}
+
+/// The peers of several resources that are not deregistered.
+async fn of_resources(
+    conn: &mut Conn,
+    resources: Vec<ResourceId>,
+) -> Result<Vec<PeerStatus>, Error> {
+    let sql = concat!(
+        "SELECT ",
+        peer_columns!(),
+        " FROM peers WHERE stage <> 'deregistered' AND resource",
+        any!("$1"),
+        " ORDER BY id"
+    );
+    let resources = Ids(resources.iter().map(|it| *it.as_uuid()).collect());
+    rows(conn, sqlx::query_as::<Db, PeerRow>(sql).bind(resources)).await
 }
 
 /// The time, if there is any peer, and the peers of a project that are not deregistered.
@@ -203,21 +224,44 @@ async fn rows(
     rows.into_iter().map(PeerRow::status).collect()
 }
 
-/// Records that a peer is lost or live again and wakes its resource; `false` if it already was,
-/// or if it is deregistered.
-async fn hear(conn: &mut Conn, id: PeerId, heard: bool) -> Result<bool, Error> {
-    let lose = concat!(
-        "UPDATE peers SET lost_since = ",
-        now!(),
-        " WHERE id = $1 AND lost_since IS NULL AND stage <> 'deregistered' RETURNING resource"
-    );
-    let hear = "UPDATE peers SET lost_since = NULL
-        WHERE id = $1 AND lost_since IS NOT NULL RETURNING resource";
-    let resource = sqlx::query_scalar::<Db, Uuid>(if heard { hear } else { lose })
+/// Records which server hears a peer, and its recovery if it was lost; whether it was.
+async fn claim(conn: &mut Conn, id: PeerId, by: ServerNumber) -> Result<bool, Error> {
+    let sql =
+        concat!("SELECT lost_since FROM peers WHERE id = $1 AND stage <> 'deregistered'", lock!());
+    let found = sqlx::query_scalar::<Db, Option<Time>>(sql)
         .bind(id.as_uuid())
         .fetch_optional(&mut *conn)
         .await
-        .doing("record whether a peer is live")?;
+        .doing("lock a peer")?;
+    let Some(lost_since) = found else { return Ok(false) };
+    let sql = "UPDATE peers SET heard_by = $2, lost_since = NULL WHERE id = $1 RETURNING resource";
+    let resource = sqlx::query_scalar::<Db, Uuid>(sql)
+        .bind(id.as_uuid())
+        .bind(by.0)
+        .fetch_one(&mut *conn)
+        .await
+        .doing("record which server hears a peer")?;
+    if lost_since.is_some() {
+        queue::wake(conn, WorkItem::Resource(ResourceId::from_uuid(resource))).await?;
+    }
+    Ok(lost_since.is_some())
+}
+
+/// Records that a peer is lost and wakes its resource; `false` if it already was, if another
+/// server hears it meanwhile, or if it is deregistered.
+async fn lose(conn: &mut Conn, id: PeerId, heard_by: Option<ServerNumber>) -> Result<bool, Error> {
+    let sql = concat!(
+        "UPDATE peers SET lost_since = ",
+        now!(),
+        " WHERE id = $1 AND heard_by IS NOT DISTINCT FROM $2 AND lost_since IS NULL
+            AND stage <> 'deregistered' RETURNING resource"
+    );
+    let resource = sqlx::query_scalar::<Db, Uuid>(sql)
+        .bind(id.as_uuid())
+        .bind(heard_by.map(|it| it.0))
+        .fetch_optional(&mut *conn)
+        .await
+        .doing("record the loss of a peer")?;
     let Some(resource) = resource else { return Ok(false) };
     queue::wake(conn, WorkItem::Resource(ResourceId::from_uuid(resource))).await?;
     Ok(true)
@@ -265,7 +309,8 @@ impl PeerRow {
         let lost_since = self.lost_since.map(|it| it.0);
         let asked_at = self.asked_at.map(|it| it.0);
         let acknowledged = self.acknowledged.unwrap_or(0).unsigned_abs();
-        Ok(PeerStatus { peer: self.peer()?, lost_since, asked_at, acknowledged })
+        let heard_by = self.heard_by.map(ServerNumber);
+        Ok(PeerStatus { peer: self.peer()?, lost_since, asked_at, acknowledged, heard_by })
     }
 
     fn peer(self) -> Result<Peer, Error> {
@@ -311,13 +356,6 @@ impl PeerRow {
             _ => Err(corrupt(row, "stage")),
         }
     }
-}
-
-async fn being_left(conn: &mut Conn) -> Result<Vec<ProjectId>, Error> {
-    let sql = "SELECT DISTINCT project FROM peers WHERE stage IN ('cordoned', 'draining')";
-    let projects = sqlx::query_scalar::<Db, Uuid>(sql).fetch_all(&mut *conn).await;
-    let projects = projects.doing("read the projects with draining nodes")?;
-    Ok(projects.into_iter().map(ProjectId::from_uuid).collect())
 }
 
 async fn ask(conn: &mut Conn, leaver: PeerId) -> Result<bool, Error> {

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use crate::error::{Doing as _, Error};
 use crate::migrate::{Direction, Migration, Progress, SQLITE, Status};
+use crate::presence::ServerNumber;
 use crate::settings::Settings;
 
 pub(crate) use pool::Pool;
@@ -57,6 +58,11 @@ pub(crate) const WRITE_FLOOR: &str = "INSERT INTO event_floor (singleton, epoch,
     VALUES (1, $1, $3)
     ON CONFLICT (singleton) DO UPDATE SET epoch = excluded.epoch, seq = excluded.seq
     WHERE event_floor.seq < excluded.seq";
+
+/// The file lock proves that no other process is present.
+pub(crate) const FORGET_SERVERS: &str = "DELETE FROM servers";
+pub(crate) const APPEAR: &str = "INSERT INTO servers (started_at)
+    VALUES (CAST(unixepoch('subsec') * 1000000 AS INTEGER)) RETURNING number";
 
 /// The time of this statement, in microseconds.
 macro_rules! now {
@@ -136,8 +142,21 @@ macro_rules! due {
     };
 }
 
+/// The number of this process.
+macro_rules! present {
+    () => {
+        "SELECT number FROM servers"
+    };
+}
+
 #[path = "../sql/mod.rs"]
 pub(crate) mod sql;
+
+impl sql::port::Port {
+    pub(crate) async fn appear(&self) -> Result<ServerNumber, Error> {
+        self.pool.write(|conn| Box::pin(sql::presence::appear(conn))).await
+    }
+}
 
 /// Opens the store in a file.
 pub(crate) async fn open(path: &Path, settings: Settings) -> Result<sql::port::Port, Error> {

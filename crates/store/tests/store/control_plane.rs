@@ -1,5 +1,6 @@
 //! What worlds and the mesh write, and which items are woken by it.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use usher_domain::object::authority::Pin;
@@ -8,11 +9,11 @@ use usher_domain::object::name;
 use usher_domain::peers::DrainStep;
 use usher_domain::tokens::{Lifetime, Outcome, Request};
 use usher_kernel::{Generation, Uid, Wake};
-use usher_store::{PeerFilter, Release, WorkItem};
+use usher_store::{PeerFilter, Release, Settings, Store, WorkItem};
 use uuid::Uuid;
 
 use crate::declare::{World, server_key};
-use crate::test_store::{TestStore, on_both};
+use crate::test_store::{TestDatabase, TestStore, on_both};
 
 fn pin(identity: &str, revision: u64) -> Pin {
     Pin { identity: Uid::new(identity), revision }
@@ -121,13 +122,21 @@ async fn a_peer_is_lost_once_and_live_again_once_and_wakes_its_resource() {
         let peer = registered(&world, id).await;
         let seq = async || store.entry(WorkItem::Resource(id)).await.unwrap().unwrap().wake_seq;
         let before = seq().await;
-        for (live, changed) in [(true, false), (false, true), (false, false), (true, true)] {
-            assert_eq!(store.hear_peer(peer, live).await.unwrap(), changed);
-        }
+        let server = store.appear().await.unwrap().number;
+        assert!(!store.claim_peer(peer, server).await.unwrap(), "it was not lost");
+        assert_eq!(seq().await, before, "nothing changed for its resource");
+        assert!(!store.lose_peer(peer, None).await.unwrap(), "a server hears it meanwhile");
+        assert!(store.lose_peer(peer, Some(server)).await.unwrap());
+        assert!(!store.lose_peer(peer, Some(server)).await.unwrap(), "it already is");
+        assert!(store.claim_peer(peer, server).await.unwrap());
+        assert!(!store.claim_peer(peer, server).await.unwrap());
         assert_eq!(seq().await, before + 2);
         let (now, mesh) = store.mesh(world.project).await.unwrap();
         assert!(now.unwrap() <= store.now().await.unwrap());
         assert_eq!((mesh.len(), mesh[0].lost_since), (1, None));
+        assert_eq!(mesh[0].heard_by, Some(server));
+        assert_eq!(store.peers_of(vec![id]).await.unwrap(), mesh);
+        assert_eq!(store.peers_of(vec![]).await.unwrap(), []);
         let listed = store.list_peers(PeerFilter::default(), None, 5).await.unwrap();
         assert_eq!(listed, [(mesh[0].clone(), "web".to_owned())]);
         let other = PeerFilter {
@@ -141,6 +150,87 @@ async fn a_peer_is_lost_once_and_live_again_once_and_wakes_its_resource() {
         assert_eq!((beside.peers, beside.tokens.len()), (mesh, 1));
     })
     .await;
+}
+
+/// Red by: a node whose server is gone and that no server expects, or one that is expected although
+/// its server is present.
+// Requirement: M-18
+#[tokio::test]
+async fn peers_are_unheard_unless_a_present_server_hears_them() {
+    on_both(async |test: TestStore| {
+        let store = &test.store;
+        let world = World::new(store).await;
+        let mut peers = Vec::new();
+        for name in ["a", "b", "c"] {
+            peers.push(registered(&world, world.declare(name).await.id()).await);
+        }
+        peers.sort();
+        let mut first = store.appear().await.unwrap();
+        let found = store.sight(&mut first).await.unwrap();
+        assert_eq!(found.present, BTreeSet::from([first.number]));
+        let sorted = |mut it: Vec<_>| {
+            it.sort();
+            it
+        };
+        let none: Vec<_> = peers.iter().map(|it| (*it, None)).collect();
+        assert_eq!(sorted(found.unheard), none);
+        assert_eq!(found.being_left, BTreeSet::new());
+        for peer in &peers {
+            store.claim_peer(*peer, first.number).await.unwrap();
+        }
+        assert_eq!(store.sight(&mut first).await.unwrap().unheard, []);
+        assert!(store.lose_peer(peers[2], Some(first.number)).await.unwrap());
+        let gone = first.number;
+        drop(first);
+        let mut second = store.appear().await.unwrap();
+        assert!(second.number > gone, "a number is not used again");
+        let mut found = store.sight(&mut second).await.unwrap();
+        // The database may notice a closed session a little later.
+        for _ in 0..6_000 {
+            if found.present.len() == 1 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            found = store.sight(&mut second).await.unwrap();
+        }
+        let unheard = vec![(peers[0], Some(gone)), (peers[1], Some(gone))];
+        assert_eq!(sorted(found.unheard), unheard, "a lost peer is not expected");
+        store.claim_peer(peers[0], second.number).await.unwrap();
+        let found = store.sight(&mut second).await.unwrap();
+        assert_eq!(found.unheard, [(peers[1], Some(gone))]);
+        let peer = store.peer(peers[1]).await.unwrap().unwrap().peer;
+        let cordoned = peer.advance(DrainStep::Cordon, store.now().await.unwrap());
+        store.move_peer(peer, cordoned).await.unwrap();
+        let found = store.sight(&mut second).await.unwrap();
+        assert_eq!(found.being_left, BTreeSet::from([world.project]));
+    })
+    .await;
+}
+
+/// Red by: two servers that take each other for absent.
+// Requirement: M-18
+#[tokio::test]
+async fn servers_that_share_a_database_see_each_other() {
+    let Some(database) = TestDatabase::postgres().await else { return };
+    let open = async || Store::open(&database.place, Settings::default()).await.unwrap();
+    let (here, there) = (open().await, open().await);
+    let mut one = here.appear().await.unwrap();
+    let mut other = there.appear().await.unwrap();
+    let both = BTreeSet::from([one.number, other.number]);
+    assert_eq!(both.len(), 2);
+    assert_eq!(here.sight(&mut one).await.unwrap().present, both);
+    assert_eq!(there.sight(&mut other).await.unwrap().present, both);
+    let rows = database.number("SELECT count(*) FROM servers").await;
+    assert_eq!(rows, 2, "a present server is not forgotten");
+    // As if the network had broken.
+    let kill = "SELECT count(pg_terminate_backend(pid)) FROM pg_locks
+        WHERE locktype = 'advisory' AND database =
+            (SELECT oid FROM pg_database WHERE datname = current_database())";
+    assert_eq!(database.number(kill).await, 2);
+    assert!(here.sight(&mut one).await.is_err());
+    let mut again = here.appear().await.unwrap();
+    assert!(again.number > other.number);
+    assert!(here.sight(&mut again).await.unwrap().present.contains(&again.number));
 }
 
 /// Red by: a write that makes an item due without a signal.

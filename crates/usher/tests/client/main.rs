@@ -4,4 +4,5 @@
 
 mod fleet;
 mod server;
+mod tokens;
 mod verbs;

@@ -4,13 +4,13 @@
 //! For servers with `local.agent=external`. After the enrolment a node runs the agent's own code;
 //! only its identity is not kept on the disk.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -19,7 +19,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{sleep, timeout};
 use usher_agent::client::Client;
 use usher_agent::heartbeat::EnrolledNode;
@@ -62,9 +62,13 @@ enum Manner {
     Silent,
 }
 
+/// The running nodes, by the names of their folders.
+type Running = Arc<Mutex<BTreeMap<String, AbortHandle>>>;
+
 /// The nodes of one world, until it is dropped.
 pub(crate) struct FakeAgents {
     pub(crate) counts: Arc<Counts>,
+    running: Running,
     watching: JoinHandle<()>,
     stop: watch::Sender<bool>,
 }
@@ -91,15 +95,24 @@ impl FakeAgents {
         let folder = data.join("world/process");
         fs::create_dir_all(&folder).unwrap();
         let (stop, stopped) = watch::channel(false);
-        let counts = Arc::<Counts>::default();
-        let watching = tokio::spawn(attend((folder, manner), Arc::clone(&counts), stopped));
-        Self { counts, watching, stop }
+        let (counts, running) = (Arc::<Counts>::default(), Running::default());
+        let records = (folder, Arc::clone(&running));
+        let watching = tokio::spawn(attend(records, manner, Arc::clone(&counts), stopped));
+        Self { counts, running, watching, stop }
+    }
+
+    /// Ends the node of a resource without a farewell.
+    pub(crate) fn kill(&self, resource: &str) {
+        let running = self.running.lock().unwrap();
+        let node = running.iter().find(|(name, _)| name.contains(resource));
+        node.unwrap().1.abort();
     }
 }
 
 /// Starts a node for every record that appears.
 async fn attend(
-    (folder, manner): (PathBuf, Manner),
+    (folder, running): (PathBuf, Running),
+    manner: Manner,
     counts: Arc<Counts>,
     stop: watch::Receiver<bool>,
 ) {
@@ -123,7 +136,8 @@ async fn attend(
         }
         counts.booted.fetch_add(1, Ordering::Relaxed);
         let node = live((folder.join(name), manner), Arc::clone(&counts), stop.clone());
-        tokio::spawn(node);
+        let node = tokio::spawn(node).abort_handle();
+        running.lock().unwrap().insert(name.to_owned(), node);
     };
     for entry in fs::read_dir(&folder).unwrap() {
         boot(&entry.unwrap().file_name().into_string().unwrap(), true);

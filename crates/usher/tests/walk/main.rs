@@ -12,6 +12,7 @@ mod kills;
 mod many;
 mod order;
 mod port;
+mod presence;
 mod refusals;
 mod rest;
 mod runbook;

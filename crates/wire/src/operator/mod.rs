@@ -238,6 +238,8 @@ bodies! {
         pub deletion_requested_at: Option<String>,
         /// How it ended.
         pub outcome: Option<String>,
+        /// Whether the heartbeats of its node arrive: `live`, `lost` or `unknown`.
+        pub node: Option<String>,
     }
 
     answer

@@ -194,8 +194,13 @@ bodies! {
         pub generation: u64,
         /// The stage of its registration or deregistration.
         pub stage: String,
-        /// Whether its heartbeats arrive.
+        /// Whether its heartbeats arrive: `live`, `lost`, or `unknown` while no running server
+        /// received one.
         pub liveness: String,
+        /// Since when it is unknown, if it is.
+        pub unknown_since: Option<String>,
+        /// When it counts as lost unless a server hears it, if it is unknown.
+        pub lost_at: Option<String>,
         /// When it registered.
         pub registered_at: String,
         /// Its last heartbeat.

@@ -172,6 +172,7 @@ impl Fake {
             project: slug,
             blueprint: Some(("local-node".parse().unwrap(), "1.0.0".to_owned())),
             credential: Some("local".parse().unwrap()),
+            node: None,
         };
         state.resources.push(view.clone());
         view

@@ -238,6 +238,7 @@ fn node_view() -> NodeView {
         },
         resource: "web-1".to_owned(),
         liveness: Liveness::Live,
+        unknown: None,
         last_heartbeat_at: Some(START),
         agent_version: Some("0.1.0".to_owned()),
     }

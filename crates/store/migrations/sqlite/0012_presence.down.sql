@@ -1,0 +1,3 @@
+DROP INDEX peers_heard_by;
+ALTER TABLE peers DROP COLUMN heard_by;
+DROP TABLE servers;

@@ -1,0 +1,10 @@
+-- The process that has the file open. The number of an earlier process is never used again.
+CREATE TABLE servers (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    started_at INTEGER NOT NULL
+) STRICT;
+
+-- The server that receives the heartbeats of a peer, written when that changes.
+ALTER TABLE peers ADD COLUMN heard_by INTEGER;
+CREATE INDEX peers_heard_by ON peers (heard_by)
+    WHERE stage <> 'deregistered' AND lost_since IS NULL;
