@@ -111,7 +111,7 @@ async fn work(caller: &Caller, (walks, lasts): (u64, Duration), figures: &Figure
     let walked = walk_all(caller, walks).await;
     sleep(lasts.saturating_sub(begun.elapsed())).await;
     figures.ended.store(true, Ordering::Relaxed);
-    caller.all_was_told(&walked).await;
+    caller.expect_all_events(&walked).await;
 }
 
 /// Red by: a server without limits of connections, or without descriptors for its own files.
