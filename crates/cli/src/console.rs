@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde_json::Value;
+use serde::Serialize;
 use usher_kernel::Timestamp;
 
 use crate::error::CliError;
@@ -24,7 +24,11 @@ pub struct Console {
 
 impl Console {
     /// Prints one value: as JSON, or as these lines.
-    pub fn one(self, value: &Value, lines: impl FnOnce() -> String) -> Result<(), CliError> {
+    pub fn one(
+        self,
+        value: &impl Serialize,
+        lines: impl FnOnce() -> String,
+    ) -> Result<(), CliError> {
         match self.form {
             Form::Json => self.line(value),
             Form::Table => print(&lines()),
@@ -32,8 +36,8 @@ impl Console {
     }
 
     /// Prints one value as one line of JSON.
-    pub fn line(self, value: &Value) -> Result<(), CliError> {
-        print(&format!("{value}\n"))
+    pub fn line(self, value: &impl Serialize) -> Result<(), CliError> {
+        print(&format!("{}\n", serde_json::to_value(value).unwrap_or_default()))
     }
 
     pub fn text(self, text: &str) -> Result<(), CliError> {

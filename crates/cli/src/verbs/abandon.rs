@@ -5,29 +5,25 @@ use std::process::ExitCode;
 use hyper::Method;
 use serde_json::json;
 
+use super::OneResource;
 use crate::error::CliError;
-use crate::session::{Basics, InProject, Session, run as session};
+use crate::session::{Session, run as session};
 
 #[derive(clap::Args)]
 pub struct Flags {
-    /// Name or id of the resource
-    #[arg(value_name = "NAME|ID")]
-    resource: String,
     #[command(flatten)]
-    project: InProject,
+    about: OneResource,
     /// Reason, kept in the audit log
     #[arg(long, value_name = "TEXT")]
     reason: String,
-    #[command(flatten)]
-    basics: Basics,
 }
 
 pub(super) fn run(flags: Flags) -> ExitCode {
-    session(&flags.basics.clone(), |it| abandon(it, flags))
+    session(&flags.about.basics.clone(), |it| abandon(it, flags))
 }
 
 async fn abandon(session: Session, flags: Flags) -> Result<(), CliError> {
-    let found = session.resource(&flags.resource, flags.project.name().as_deref()).await?;
+    let found = flags.about.find(&session).await?;
     let path = format!("/v1/resources/{}/abandon", found.id);
     let body = json!({"reason": flags.reason});
     let value = session.client.call(Method::POST, &path, Some(&body), None).await?;

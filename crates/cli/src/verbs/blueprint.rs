@@ -11,6 +11,7 @@ use hyper::Method;
 use serde_json::{Value, json};
 use usher_wire::operator::{Imported, List};
 
+use super::understood;
 use crate::client::encoded;
 use crate::console::{cell, table};
 use crate::error::CliError;
@@ -96,11 +97,6 @@ async fn delete(session: Session, version: String) -> Result<(), CliError> {
     let path = format!("/v1/blueprints/{}/versions/{}", encoded(name), encoded(number));
     session.client.call(Method::DELETE, &path, None, None).await?;
     session.console.one(&json!({"deleted": version}), || format!("{version} deleted\n"))
-}
-
-fn understood<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, CliError> {
-    serde_json::from_value(value)
-        .map_err(|why| CliError::failed(format!("unexpected response of the server: {why}")))
 }
 
 fn shown(done: &[Imported]) -> String {

@@ -1,14 +1,13 @@
 //! `usher cloud`: registers and removes clouds.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use hyper::Method;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use super::provision::pair;
-use crate::client::encoded;
-use crate::error::CliError;
-use crate::session::{Basics, Session, field, run as session};
+use super::{create, delete};
+use crate::session::{Basics, run as session};
 
 #[derive(clap::Args)]
 pub struct Flags {
@@ -45,21 +44,13 @@ struct Create {
 
 pub(super) fn run(flags: Flags) -> ExitCode {
     match flags.command {
-        Command::Create(new) => session(&new.basics.clone(), |it| create(it, new)),
-        Command::Delete { cloud, basics } => session(&basics, |it| delete(it, cloud)),
+        Command::Create(new) => {
+            let endpoint: BTreeMap<String, String> = new.endpoint.into_iter().collect();
+            let body = json!({"name": new.name, "provider": new.provider, "endpoint": endpoint});
+            session(&new.basics, async |it| create(&it, "/v1/clouds", &body).await)
+        }
+        Command::Delete { cloud, basics } => {
+            session(&basics, async |it| delete(&it, "clouds", &cloud).await)
+        }
     }
-}
-
-async fn create(session: Session, new: Create) -> Result<(), CliError> {
-    let endpoint: Map<String, Value> =
-        new.endpoint.into_iter().map(|(key, value)| (key, Value::from(value))).collect();
-    let body = json!({"name": new.name, "provider": new.provider, "endpoint": endpoint});
-    let value = session.client.call(Method::POST, "/v1/clouds", Some(&body), None).await?;
-    session.console.one(&value, || format!("{}\n", field(&value, "id").unwrap_or_default()))
-}
-
-async fn delete(session: Session, cloud: String) -> Result<(), CliError> {
-    let path = format!("/v1/clouds/{}", encoded(&cloud));
-    session.client.call(Method::DELETE, &path, None, None).await?;
-    session.console.one(&json!({"deleted": cloud}), || format!("{cloud} deleted\n"))
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use hyper::Method;
 use serde_json::{Value, json};
 
+use super::{create, delete};
 use crate::client::encoded;
 use crate::console::cell;
 use crate::error::CliError;
@@ -75,33 +76,26 @@ struct Both {
     basics: Basics,
 }
 
-/// One request about a credential.
-struct NewCredential {
-    method: Method,
-    path: String,
-    body: Option<Value>,
-    name: String,
-}
-
 pub(super) fn run(flags: Flags) -> ExitCode {
     match flags.command {
-        Command::Create(new) => session(&new.basics.clone(), |it| create(it, new)),
+        Command::Create(new) => {
+            let body = json!({
+                "name": new.name, "cloud": new.cloud, "mount": new.mount, "path": new.path,
+                "expires_at": new.expires_at,
+            });
+            session(&new.basics, async |it| create(&it, "/v1/credentials", &body).await)
+        }
         Command::Revoke(One { credential, basics }) => {
             let path = format!("/v1/credentials/{}/revoke", encoded(&credential));
-            let asked = NewCredential { method: Method::POST, path, body: None, name: credential };
-            session(&basics, |it| ask(it, asked))
+            session(&basics, |it| ask(it, credential, (Method::POST, path), None))
         }
         Command::Delete(One { credential, basics }) => {
-            let path = format!("/v1/credentials/{}", encoded(&credential));
-            let asked =
-                NewCredential { method: Method::DELETE, path, body: None, name: credential };
-            session(&basics, |it| ask(it, asked))
+            session(&basics, async |it| delete(&it, "credentials", &credential).await)
         }
         Command::Request(both) => {
             let path = format!("/v1/projects/{}/assignments", encoded(&both.project));
             let body = Some(json!({"credential": both.credential}));
-            let asked = NewCredential { method: Method::POST, path, body, name: both.credential };
-            session(&both.basics, |it| ask(it, asked))
+            session(&both.basics, |it| ask(it, both.credential, (Method::POST, path), body))
         }
         Command::Approve(both) => decide(both, Method::POST, "/approve"),
         Command::Reject(both) => decide(both, Method::POST, "/reject"),
@@ -113,25 +107,19 @@ pub(super) fn run(flags: Flags) -> ExitCode {
 fn decide(both: Both, method: Method, verdict: &str) -> ExitCode {
     let (project, name) = (encoded(&both.project), encoded(&both.credential));
     let path = format!("/v1/projects/{project}/assignments/{name}{verdict}");
-    let asked = NewCredential { method, path, body: None, name: both.credential };
-    session(&both.basics, |it| ask(it, asked))
+    session(&both.basics, |it| ask(it, both.credential, (method, path), None))
 }
 
-async fn ask(session: Session, asked: NewCredential) -> Result<(), CliError> {
-    let NewCredential { method, path, body, name } = asked;
+async fn ask(
+    session: Session,
+    name: String,
+    (method, path): (Method, String),
+    body: Option<Value>,
+) -> Result<(), CliError> {
     let value = session.client.call(method, &path, body.as_ref(), None).await?;
     if value.is_null() {
         return session.console.one(&json!({"deleted": name}), || format!("{name} deleted\n"));
     }
     let state = cell(field(&value, "state").or_else(|| field(&value, "status")));
     session.console.one(&value, || format!("{name} is {state}\n"))
-}
-
-async fn create(session: Session, new: Create) -> Result<(), CliError> {
-    let body = json!({
-        "name": new.name, "cloud": new.cloud, "mount": new.mount, "path": new.path,
-        "expires_at": new.expires_at,
-    });
-    let value = session.client.call(Method::POST, "/v1/credentials", Some(&body), None).await?;
-    session.console.one(&value, || format!("{}\n", field(&value, "id").unwrap_or_default()))
 }

@@ -5,41 +5,32 @@ use std::process::ExitCode;
 use hyper::Method;
 use usher_wire::operator::Resource;
 
-use crate::console::Form;
+use super::{OneResource, understood};
 use crate::error::CliError;
-use crate::session::{Basics, InProject, Session, run as session};
+use crate::session::{Session, run as session};
 use crate::wait::{Waiting, until};
 
 #[derive(clap::Args)]
 pub struct Flags {
-    /// Name or id of the resource
-    #[arg(value_name = "NAME|ID")]
-    resource: String,
     #[command(flatten)]
-    project: InProject,
+    about: OneResource,
     #[command(flatten)]
     waiting: Waiting,
-    #[command(flatten)]
-    basics: Basics,
 }
 
 pub(super) fn run(flags: Flags) -> ExitCode {
-    session(&flags.basics.clone(), |it| deprovision(it, flags))
+    session(&flags.about.basics.clone(), |it| deprovision(it, flags))
 }
 
 async fn deprovision(session: Session, flags: Flags) -> Result<(), CliError> {
-    let found = session.resource(&flags.resource, flags.project.name().as_deref()).await?;
+    let found = flags.about.find(&session).await?;
     let path = format!("/v1/resources/{}", found.id);
     let value = session.client.call(Method::DELETE, &path, None, None).await?;
-    let resource: Resource = serde_json::from_value(value.clone())
-        .map_err(|why| CliError::failed(format!("unexpected response of the server: {why}")))?;
+    let resource: Resource = understood(value.clone())?;
     if !flags.waiting.wait {
         let Resource { name, phase, .. } = resource;
         return session.console.one(&value, || format!("{name} is {phase}\n"));
     }
     let ended = until(&session, resource, &["Deleted"], &flags.waiting).await?;
-    match session.console.form {
-        Form::Json => session.console.line(&serde_json::to_value(&ended).unwrap_or_default()),
-        Form::Table => session.console.text(&format!("{} is {}\n", ended.name, ended.phase)),
-    }
+    session.console.one(&ended, || format!("{} is {}\n", ended.name, ended.phase))
 }

@@ -98,18 +98,15 @@ async fn get(session: Session, flags: Flags) -> Result<(), CliError> {
 
 fn listing(kind: Kind, project: Option<&str>, all: bool) -> Result<String, CliError> {
     let within = |path: &str| match project {
-        Some(project) => format!("{path}?project={}", encoded(project)),
+        Some(project) => {
+            let join = if path.contains('?') { '&' } else { '?' };
+            format!("{path}{join}project={}", encoded(project))
+        }
         None => path.to_owned(),
     };
     Ok(match kind {
-        Kind::Resources => {
-            let project = project.map(|it| format!("&project={}", encoded(it)));
-            format!("/v1/resources?deleted={all}{}", project.unwrap_or_default())
-        }
-        Kind::Nodes => {
-            let project = project.map(|it| format!("&project={}", encoded(it)));
-            format!("/v1/nodes?all={all}{}", project.unwrap_or_default())
-        }
+        Kind::Resources => within(&format!("/v1/resources?deleted={all}")),
+        Kind::Nodes => within(&format!("/v1/nodes?all={all}")),
         Kind::Machines => format!("/v1/fleet/machines?gone={all}"),
         Kind::Tokens => within("/v1/tokens"),
         Kind::Blueprints => "/v1/blueprints".to_owned(),
@@ -141,10 +138,9 @@ async fn one(
             let found = super::fleet::machine(session, name).await?;
             return Ok(serde_json::to_value(found).unwrap_or_default());
         }
-        Kind::Blueprints => format!("/v1/blueprints/{}", encoded(name)),
-        Kind::Clouds => format!("/v1/clouds/{}", encoded(name)),
-        Kind::Credentials => format!("/v1/credentials/{}", encoded(name)),
-        Kind::Projects => format!("/v1/projects/{}", encoded(name)),
+        Kind::Blueprints | Kind::Clouds | Kind::Credentials | Kind::Projects => {
+            format!("{}/{}", listing(flags.kind, project, flags.all)?, encoded(name))
+        }
         Kind::Placements => format!("/v1/projects/{}/placement", encoded(name)),
         Kind::Nodes | Kind::Tokens | Kind::Assignments | Kind::Guards | Kind::Audit => {
             let items = session.all(&listing(flags.kind, project, flags.all)?).await?;

@@ -1,9 +1,10 @@
 //! `usher label`: labels of the installation, of projects and of resources.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use hyper::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::provision::pair;
 use crate::client::encoded;
@@ -84,9 +85,7 @@ async fn labels(
     let value = match wanted {
         None => session.client.get(&path).await?,
         Some(labels) => {
-            let labels: serde_json::Map<String, Value> =
-                labels.into_iter().map(|(key, value)| (key, Value::from(value))).collect();
-            let body = json!({"labels": labels});
+            let body = json!({"labels": BTreeMap::from_iter(labels)});
             session.client.call(Method::PUT, &path, Some(&body), None).await?
         }
     };

@@ -21,6 +21,32 @@ mod why;
 
 use std::process::ExitCode;
 
+use hyper::Method;
+use serde_json::{Value, json};
+use usher_wire::operator::Resource;
+
+use crate::client::encoded;
+use crate::error::CliError;
+use crate::session::{Basics, InProject, Session, field};
+
+/// The resource that a command is about.
+#[derive(clap::Args)]
+pub struct OneResource {
+    /// Name or id of the resource
+    #[arg(value_name = "NAME|ID")]
+    resource: String,
+    #[command(flatten)]
+    project: InProject,
+    #[command(flatten)]
+    basics: Basics,
+}
+
+impl OneResource {
+    async fn find(&self, session: &Session) -> Result<Resource, CliError> {
+        session.resource(&self.resource, self.project.name().as_deref()).await
+    }
+}
+
 /// A command that calls a running server.
 #[derive(clap::Subcommand)]
 pub enum Ask {
@@ -35,11 +61,15 @@ pub enum Ask {
     /// List objects, or show one
     Get(get::Flags),
     /// Explain the phase of a resource or a machine, what blocks it, and what to do
-    Why(why::Flags),
+    ///
+    /// `machine/NAME` names a machine
+    Why(OneResource),
     /// Print what a command would do, and change nothing
     Plan(plan::Flags),
     /// Show every external name a resource ever had, and the evidence that it is gone
-    Receipt(receipt::Flags),
+    ///
+    /// A name means the newest resource of that name
+    Receipt(OneResource),
     /// Read the event log, or follow it
     Events(events::Flags),
     /// Reconcile a resource now, replace it, or reset the mass-deletion guard of a world
@@ -89,4 +119,22 @@ impl Ask {
             Self::Token(flags) => token::run(flags),
         }
     }
+}
+
+/// Creates an object and prints its id.
+async fn create(session: &Session, path: &str, body: &Value) -> Result<(), CliError> {
+    let value = session.client.call(Method::POST, path, Some(body), None).await?;
+    session.console.one(&value, || format!("{}\n", field(&value, "id").unwrap_or_default()))
+}
+
+/// Deletes the object of this name or id from a collection.
+async fn delete(session: &Session, collection: &str, name: &str) -> Result<(), CliError> {
+    let path = format!("/v1/{collection}/{}", encoded(name));
+    session.client.call(Method::DELETE, &path, None, None).await?;
+    session.console.one(&json!({"deleted": name}), || format!("{name} deleted\n"))
+}
+
+fn understood<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, CliError> {
+    serde_json::from_value(value)
+        .map_err(|why| CliError::failed(format!("unexpected response of the server: {why}")))
 }

@@ -31,12 +31,8 @@ async fn orphans(session: Session, reap: bool) -> Result<(), CliError> {
     };
     let heads = ["WORLD", "KIND", "NAME", "RESOURCE", "CAUSE", "REAPABLE"];
     session.list(&items, &heads, |it| {
-        let reapable = it.get("reapable").and_then(Value::as_bool).unwrap_or(false);
-        let mut row: Vec<String> = ["world", "kind", "name", "resource", "cause"]
-            .iter()
-            .map(|name| cell(field(it, name)))
-            .collect();
-        row.push(if reapable { "yes" } else { "no" }.to_owned());
-        row
+        let reapable = if it["reapable"] == true { "yes" } else { "no" };
+        let row = ["world", "kind", "name", "resource", "cause"].map(|name| cell(field(it, name)));
+        row.into_iter().chain([reapable.to_owned()]).collect()
     })
 }

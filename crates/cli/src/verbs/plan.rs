@@ -4,10 +4,11 @@ use std::process::ExitCode;
 
 use usher_wire::operator::{Plan, PlanStep};
 
-use super::why::held;
+use super::OneResource;
+use super::why::blocked;
 use crate::console::{cell, table};
 use crate::error::CliError;
-use crate::session::{Basics, InProject, Session, run as session};
+use crate::session::{Session, run as session};
 
 #[derive(clap::Args)]
 pub struct Flags {
@@ -18,30 +19,18 @@ pub struct Flags {
 #[derive(clap::Subcommand)]
 enum Command {
     /// Print the steps of a deletion, in order, and what would block it
-    Deprovision(Deprovision),
-}
-
-#[derive(clap::Args)]
-struct Deprovision {
-    /// Name or id of the resource
-    #[arg(value_name = "NAME|ID")]
-    resource: String,
-    #[command(flatten)]
-    project: InProject,
-    #[command(flatten)]
-    basics: Basics,
+    Deprovision(OneResource),
 }
 
 pub(super) fn run(flags: Flags) -> ExitCode {
-    let Command::Deprovision(command) = flags.command;
-    session(&command.basics.clone(), |it| plan(it, command))
+    let Command::Deprovision(about) = flags.command;
+    session(&about.basics.clone(), |it| plan(it, about))
 }
 
-async fn plan(session: Session, command: Deprovision) -> Result<(), CliError> {
-    let found = session.resource(&command.resource, command.project.name().as_deref()).await?;
+async fn plan(session: Session, about: OneResource) -> Result<(), CliError> {
+    let found = about.find(&session).await?;
     let plan: Plan = session.client.read(&format!("/v1/resources/{}/plan", found.id)).await?;
-    let value = serde_json::to_value(&plan).unwrap_or_default();
-    session.console.one(&value, || shown(&plan))
+    session.console.one(&plan, || shown(&plan))
 }
 
 fn shown(plan: &Plan) -> String {
@@ -58,8 +47,7 @@ fn shown(plan: &Plan) -> String {
     let rows: Vec<_> = plan.steps.iter().enumerate().map(row).collect();
     let mut out = table(&["STEP", "PHASE", "EFFECT", "NAME", "REASON"], &rows);
     if !plan.blockers.is_empty() {
-        out.push_str("\nBlocked by\n");
-        out.push_str(&held(&plan.blockers));
+        out.push('\n');
     }
-    out
+    out + &blocked(&plan.blockers)
 }

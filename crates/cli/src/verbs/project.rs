@@ -2,12 +2,10 @@
 
 use std::process::ExitCode;
 
-use hyper::Method;
 use serde_json::json;
 
-use crate::client::encoded;
-use crate::error::CliError;
-use crate::session::{Basics, Session, field, run as session};
+use super::{create, delete};
+use crate::session::{Basics, run as session};
 
 #[derive(clap::Args)]
 pub struct Flags {
@@ -38,19 +36,12 @@ enum Command {
 
 pub(super) fn run(flags: Flags) -> ExitCode {
     match flags.command {
-        Command::Create { slug, name, basics } => session(&basics, |it| create(it, slug, name)),
-        Command::Delete { project, basics } => session(&basics, |it| delete(it, project)),
+        Command::Create { slug, name, basics } => {
+            let body = json!({"slug": slug, "name": name});
+            session(&basics, async |it| create(&it, "/v1/projects", &body).await)
+        }
+        Command::Delete { project, basics } => {
+            session(&basics, async |it| delete(&it, "projects", &project).await)
+        }
     }
-}
-
-async fn create(session: Session, slug: String, name: Option<String>) -> Result<(), CliError> {
-    let body = json!({"slug": slug, "name": name});
-    let value = session.client.call(Method::POST, "/v1/projects", Some(&body), None).await?;
-    session.console.one(&value, || format!("{}\n", field(&value, "id").unwrap_or_default()))
-}
-
-async fn delete(session: Session, project: String) -> Result<(), CliError> {
-    let path = format!("/v1/projects/{}", encoded(&project));
-    session.client.call(Method::DELETE, &path, None, None).await?;
-    session.console.one(&json!({"deleted": project}), || format!("{project} deleted\n"))
 }

@@ -5,14 +5,15 @@ use std::process::ExitCode;
 
 use hyper::Method;
 use serde_json::{Map, Value, json};
-use usher_wire::operator::{Assignment, BlueprintVersion, List, Resource};
+use usher_wire::operator::{BlueprintVersion, List, Resource};
 use uuid::Uuid;
 
+use super::understood;
 use crate::client::encoded;
 use crate::console::Form;
 use crate::environment::variable;
 use crate::error::CliError;
-use crate::session::{Basics, Session, run as session};
+use crate::session::{Basics, Session, field, run as session};
 use crate::wait::{Waiting, until};
 
 /// How often a declaration is sent before it fails.
@@ -53,12 +54,10 @@ pub(super) fn pair(text: &str) -> Result<(String, String), String> {
 
 async fn provision(session: Session, flags: Flags) -> Result<(), CliError> {
     let project = flags.project.or_else(|| variable("USHER_PROJECT"));
-    let project = or_only(&session, project, "project").await?;
-    let blueprint = or_only(&session, flags.blueprint, "blueprint").await?;
-    let credential = match flags.credential {
-        Some(given) => given,
-        None => only_credential(&session, &project).await?,
-    };
+    let project = or_only(&session, project, ("project", None)).await?;
+    let blueprint = or_only(&session, flags.blueprint, ("blueprint", None)).await?;
+    let approved = ("credential", Some(project.as_str()));
+    let credential = or_only(&session, flags.credential, approved).await?;
     let (blueprint, version) = match blueprint.split_once('@') {
         Some((name, version)) => (name, Some(version)),
         None => (blueprint.as_str(), None),
@@ -75,8 +74,7 @@ async fn provision(session: Session, flags: Flags) -> Result<(), CliError> {
         "credential": credential, "parameters": parameters,
     });
     let value = declare(&session, &body).await?;
-    let resource: Resource = serde_json::from_value(value.clone())
-        .map_err(|why| CliError::failed(format!("unexpected response of the server: {why}")))?;
+    let resource: Resource = understood(value.clone())?;
     let json = session.console.form == Form::Json;
     if !flags.waiting.wait {
         return session.console.one(&value, || format!("{}\n", resource.id));
@@ -86,7 +84,7 @@ async fn provision(session: Session, flags: Flags) -> Result<(), CliError> {
     }
     let ended = until(&session, resource, &["Ready", "Failed", "Deleted"], &flags.waiting).await?;
     if json {
-        session.console.line(&serde_json::to_value(&ended).unwrap_or_default())?;
+        session.console.line(&ended)?;
     }
     if ended.phase == "Ready" {
         return Ok(());
@@ -97,37 +95,28 @@ async fn provision(session: Session, flags: Flags) -> Result<(), CliError> {
     )))
 }
 
-/// The name that was given, else the only one of its kind that the server has.
-async fn or_only(session: &Session, given: Option<String>, kind: &str) -> Result<String, CliError> {
+/// The name that was given, else the only one of its kind. A credential is looked for among those
+/// that are approved for the project: a token of one project may not list others.
+async fn or_only(
+    session: &Session,
+    given: Option<String>,
+    (kind, project): (&str, Option<&str>),
+) -> Result<String, CliError> {
     if let Some(given) = given {
         return Ok(given);
     }
-    let items = session.all(&format!("/v1/{kind}s")).await?;
-    let name = |it: &Value| it["slug"].as_str().or(it["name"].as_str()).map(str::to_owned);
-    only(items.iter().filter_map(name).collect(), kind, ("the server", ""))
-}
-
-/// The only credential that is approved for a project; a token of one project may not list others.
-async fn only_credential(session: &Session, project: &str) -> Result<String, CliError> {
-    let path = format!("/v1/projects/{}/assignments", encoded(project));
-    let list: List<Assignment> = session.client.read(&path).await?;
-    let approved = list.items.into_iter().filter(|it| it.state == "approved");
-    let advice = ": see `usher credential request`";
-    let owner = format!("project \"{project}\"");
-    only(approved.map(|it| it.credential).collect(), "credential", (&owner, advice))
-}
-
-/// The only name; `advice` says what to do if there is none.
-fn only(
-    mut names: Vec<String>,
-    kind: &str,
-    (owner, advice): (&str, &str),
-) -> Result<String, CliError> {
-    names.sort();
-    let found = match names.as_slice() {
-        [only] => return Ok(only.clone()),
-        [] => format!("none yet{advice}"),
-        several => format!("several ({})", several.join(", ")),
+    let of_project = project.map(|it| format!("/v1/projects/{}/assignments", encoded(it)));
+    let items = session.all(&of_project.unwrap_or_else(|| format!("/v1/{kind}s"))).await?;
+    let usable = |it: &&Value| field(it, "state").is_none_or(|state| state == "approved");
+    let name = |it| ["slug", "name", kind].iter().find_map(|key| field(it, key));
+    let mut names: Vec<&str> = items.iter().filter(usable).filter_map(name).collect();
+    names.sort_unstable();
+    let owner = project.map_or("the server".to_owned(), |it| format!("project \"{it}\""));
+    let found = match (names.as_slice(), project) {
+        ([only], _) => return Ok((*only).to_owned()),
+        ([], None) => "none yet".to_owned(),
+        ([], Some(_)) => "none yet: see `usher credential request`".to_owned(),
+        (several, _) => format!("several ({})", several.join(", ")),
     };
     Err(CliError::usage(format!("--{kind} is required: {owner} has {found}")))
 }

@@ -5,31 +5,20 @@ use std::process::ExitCode;
 
 use usher_wire::operator::{Receipt, ReceiptRow};
 
+use super::OneResource;
 use crate::console::{cell, table};
 use crate::error::CliError;
-use crate::session::{Basics, InProject, Session, run as session};
+use crate::session::{Session, run as session};
 
-#[derive(clap::Args)]
-pub struct Flags {
-    /// Name or id of the resource; a name means the newest resource of that name
-    #[arg(value_name = "NAME|ID")]
-    resource: String,
-    #[command(flatten)]
-    project: InProject,
-    #[command(flatten)]
-    basics: Basics,
+pub(super) fn run(about: OneResource) -> ExitCode {
+    session(&about.basics.clone(), |it| receipt(it, about))
 }
 
-pub(super) fn run(flags: Flags) -> ExitCode {
-    session(&flags.basics.clone(), |it| receipt(it, flags))
-}
-
-async fn receipt(session: Session, flags: Flags) -> Result<(), CliError> {
-    let found = session.resource(&flags.resource, flags.project.name().as_deref()).await?;
+async fn receipt(session: Session, about: OneResource) -> Result<(), CliError> {
+    let found = about.find(&session).await?;
     let path = format!("/v1/resources/{}/receipt", found.id);
     let receipt: Receipt = session.client.read(&path).await?;
-    let value = serde_json::to_value(&receipt).unwrap_or_default();
-    session.console.one(&value, || shown(&receipt))
+    session.console.one(&receipt, || shown(&receipt))
 }
 
 fn shown(receipt: &Receipt) -> String {

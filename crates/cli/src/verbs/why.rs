@@ -3,47 +3,35 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use usher_wire::operator::{Advice, Blocker, MachineWhy, Why};
+use usher_wire::operator::{Advice, Blocker, Machine, MachineWhy, Resource, Why};
 
+use super::OneResource;
 use super::fleet::machine;
 use crate::console::age;
 use crate::error::CliError;
-use crate::session::{Basics, InProject, Session, run as session};
+use crate::session::{Session, run as session};
 
 /// The prefix that selects a machine.
 const MACHINE: &str = "machine/";
 
-#[derive(clap::Args)]
-pub struct Flags {
-    /// Name or id of the resource; `machine/NAME` for a machine
-    #[arg(value_name = "NAME|ID")]
-    resource: String,
-    #[command(flatten)]
-    project: InProject,
-    #[command(flatten)]
-    basics: Basics,
+pub(super) fn run(about: OneResource) -> ExitCode {
+    session(&about.basics.clone(), |it| why(it, about))
 }
 
-pub(super) fn run(flags: Flags) -> ExitCode {
-    session(&flags.basics.clone(), |it| why(it, flags))
-}
-
-async fn why(session: Session, flags: Flags) -> Result<(), CliError> {
-    if let Some(name) = flags.resource.strip_prefix(MACHINE) {
+async fn why(session: Session, about: OneResource) -> Result<(), CliError> {
+    if let Some(name) = about.resource.strip_prefix(MACHINE) {
         let found = machine(&session, name).await?;
         let path = format!("/v1/fleet/machines/{}/why", found.id);
         let why: MachineWhy = session.client.read(&path).await?;
-        let value = serde_json::to_value(&why).unwrap_or_default();
-        return session.console.one(&value, || render_machine(&why));
+        return session.console.one(&why, || render_machine(&why));
     }
-    let found = session.resource(&flags.resource, flags.project.name().as_deref()).await?;
+    let found = about.find(&session).await?;
     let why: Why = session.client.read(&format!("/v1/resources/{}/why", found.id)).await?;
-    let value = serde_json::to_value(&why).unwrap_or_default();
-    session.console.one(&value, || render(&why))
+    session.console.one(&why, || render(&why))
 }
 
 /// The blockers, one line each.
-pub(super) fn held(blockers: &[Blocker]) -> String {
+fn held(blockers: &[Blocker]) -> String {
     let lines = blockers.iter().map(|it| {
         let since = it.since.as_deref().map(|at| format!(", for {}", age(at))).unwrap_or_default();
         format!("  {} \"{}\": {}{since}\n", it.kind, it.name, it.text)
@@ -54,13 +42,9 @@ pub(super) fn held(blockers: &[Blocker]) -> String {
 fn render(why: &Why) -> String {
     let Why { resource, summary, blockers, advice, attempts, next_reconcile_at, parked, trouble } =
         why;
-    let reason = resource.reason.as_deref().unwrap_or("not reconciled yet");
-    let mut out = format!(
-        "{} is {} ({reason}) for {}\n{summary}\n",
-        resource.name,
-        resource.phase,
-        age(&resource.phase_since)
-    );
+    let Resource { name, phase, reason, phase_since, .. } = resource;
+    let reason = reason.as_deref().unwrap_or("not reconciled yet");
+    let mut out = format!("{name} is {phase} ({reason}) for {}\n{summary}\n", age(phase_since));
     // Writing to a String cannot fail.
     if let Some(trouble) = trouble {
         let _ = writeln!(out, "The last step failed, attempt {attempts}: {trouble}");
@@ -70,31 +54,22 @@ fn render(why: &Why) -> String {
     } else if let Some(at) = next_reconcile_at {
         let _ = writeln!(out, "Next reconcile at {at}");
     }
-    if !blockers.is_empty() {
-        let _ = write!(out, "Blocked by\n{}", held(blockers));
-    }
-    out.push_str(&advised(advice));
-    out
+    out + &blocked(blockers) + &advised(advice)
 }
 
 fn render_machine(why: &MachineWhy) -> String {
-    let MachineWhy { machine: it, summary, blockers, advice, deadline } = why;
-    let mut out = format!(
-        "{} is {} ({}) for {}\n{summary}\n",
-        it.name,
-        it.phase,
-        it.reason,
-        age(&it.phase_since)
-    );
-    // Writing to a String cannot fail.
+    let MachineWhy { machine, summary, blockers, advice, deadline } = why;
+    let Machine { name, phase, reason, phase_since, .. } = machine;
+    let mut out = format!("{name} is {phase} ({reason}) for {}\n{summary}\n", age(phase_since));
     if let Some(at) = deadline {
         let _ = writeln!(out, "Deadline {at}");
     }
-    if !blockers.is_empty() {
-        let _ = write!(out, "Blocked by\n{}", held(blockers));
-    }
-    out.push_str(&advised(advice));
-    out
+    out + &blocked(blockers) + &advised(advice)
+}
+
+/// The blockers under their heading, if there are any.
+pub(super) fn blocked(blockers: &[Blocker]) -> String {
+    if blockers.is_empty() { String::new() } else { format!("Blocked by\n{}", held(blockers)) }
 }
 
 fn advised(advice: &[Advice]) -> String {

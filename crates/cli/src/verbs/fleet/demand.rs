@@ -8,6 +8,7 @@ use hyper::Method;
 use serde_json::Value;
 use usher_wire::operator::{Demand, DemandOutcome, Need, WriteDemand};
 
+use super::super::understood;
 use super::need;
 use crate::client::encoded;
 use crate::console::{age, cell, table};
@@ -50,13 +51,11 @@ async fn demand(session: Session, flags: Flags) -> Result<(), CliError> {
     let path = format!("/v1/fleet/demand/{}", encoded(cluster));
     let Some(body) = parse_demand(&flags)? else {
         let demand: Demand = session.client.read(&path).await?;
-        let value = serde_json::to_value(&demand).unwrap_or_default();
-        return session.console.one(&value, || shown(&demand.needs));
+        return session.console.one(&demand, || shown(&demand.needs));
     };
     let body = serde_json::to_value(&body).unwrap_or_default();
     let value = session.client.call(Method::PUT, &path, Some(&body), None).await?;
-    let received: DemandOutcome = serde_json::from_value(value.clone())
-        .map_err(|why| CliError::failed(format!("unexpected response of the server: {why}")))?;
+    let received: DemandOutcome = understood(value.clone())?;
     session.console.one(&value, || outcome(&received))
 }
 

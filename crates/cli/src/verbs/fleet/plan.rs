@@ -14,8 +14,7 @@ pub(super) async fn plan(session: Session, said: Option<String>) -> Result<(), C
     let shard = chosen(&session, said).await?;
     let path = format!("/v1/fleet/shards/{}/plan", encoded(&shard));
     let plan: FleetPlan = session.client.read(&path).await?;
-    let value = serde_json::to_value(&plan).unwrap_or_default();
-    session.console.one(&value, || shown(&plan))
+    session.console.one(&plan, || shown(&plan))
 }
 
 fn shown(plan: &FleetPlan) -> String {
