@@ -2,17 +2,17 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 use usher_wire::http::{
-    Drain, HeartbeatRequest, HeartbeatResponse, LeaveRequest, heartbeat_path, leave_path,
+    Drain, HeartbeatRequest, HeartbeatResponse, LeaveRequest, Secret, heartbeat_path, leave_path,
 };
 
 use crate::client::{Client, Error};
-use crate::identity::Node;
+use crate::identity::{Identity, Node};
 use crate::lock::{self, Lock};
 use crate::pace::Pace;
 use crate::stream::{self, Command};
@@ -29,6 +29,10 @@ const COUNT_EVERY: Duration = Duration::from_millis(50);
 pub struct EnrolledNode {
     pub client: Arc<Client>,
     pub node: Node,
+    /// The secret it calls with, which the control plane may replace.
+    secret: watch::Sender<Secret>,
+    /// Where a new secret is stored before it is used, if anywhere.
+    identity: Option<Mutex<Identity>>,
     /// Every file in here is work in flight.
     pub in_flight: PathBuf,
     pub pace: Pace,
@@ -51,6 +55,17 @@ impl Drop for Listener {
 }
 
 impl EnrolledNode {
+    pub fn new(client: Client, node: Node, in_flight: PathBuf, pace: Pace) -> Self {
+        let secret = watch::Sender::new(node.secret.clone());
+        Self { client: Arc::new(client), node, secret, identity: None, in_flight, pace }
+    }
+
+    /// The node with its identity on the disk.
+    #[must_use]
+    pub fn stored_in(self, identity: Identity) -> Self {
+        Self { identity: Some(Mutex::new(identity)), ..self }
+    }
+
     /// Sends heartbeats until the node has left or the process is asked to stop.
     pub async fn run(
         &self,
@@ -59,7 +74,8 @@ impl EnrolledNode {
     ) -> Result<Ending, lock::Error> {
         let (sender, mut commands) = mpsc::channel(16);
         let client = Arc::clone(&self.client);
-        let listening = stream::listen(client, self.node.clone(), self.pace, sender);
+        let caller = (self.node.id.clone(), self.secret.subscribe());
+        let listening = stream::listen(client, caller, self.pace, sender);
         let _listener = Listener(tokio::spawn(listening));
         let mut beats = interval(self.heartbeat());
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -110,11 +126,31 @@ impl EnrolledNode {
             agent_version: VERSION.to_owned(),
         };
         let path = heartbeat_path(&self.node.id);
-        let call = self.client.post(&path, Some(&self.node.secret), &request);
+        let secret = self.secret.borrow().clone();
+        let call = self.client.post::<_, HeartbeatResponse>(&path, Some(&secret), &request);
         match timeout(self.pace.call, call).await.unwrap_or(Err(Error::TimedOut)) {
-            Ok(response) => Beat::Answered(response),
+            Ok(response) => {
+                if let Some(secret) = &response.node_secret {
+                    self.replace_secret(secret);
+                }
+                Beat::Answered(response)
+            }
             Err(why) if why.is_deregistered() => Beat::Deregistered,
             Err(_) => Beat::Failed,
+        }
+    }
+
+    /// Calls with a new secret once it is stored; until then the old one is valid.
+    fn replace_secret(&self, secret: &Secret) {
+        let node = Node { secret: secret.clone(), ..self.node.clone() };
+        let stored = self.identity.as_ref().map_or(Ok(()), |identity| {
+            identity.lock().unwrap_or_else(PoisonError::into_inner).store_node(node)
+        });
+        match stored {
+            Ok(()) => {
+                self.secret.send_replace(secret.clone());
+            }
+            Err(why) => eprintln!("usher agent: failed to store the new secret: {why}"),
         }
     }
 
@@ -130,7 +166,8 @@ impl EnrolledNode {
         let path = leave_path(&self.node.id);
         loop {
             let request = LeaveRequest { in_flight: self.count() };
-            let call = self.client.post_no_content(&path, Some(&self.node.secret), &request);
+            let secret = self.secret.borrow().clone();
+            let call = self.client.post_no_content(&path, Some(&secret), &request);
             match timeout(self.pace.call, call).await.unwrap_or(Err(Error::TimedOut)) {
                 Ok(()) => return Ending::Left,
                 Err(why) if why.is_deregistered() || why.is_final() => return Ending::Left,

@@ -27,7 +27,6 @@ pub mod stream;
 mod disk;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use thiserror::Error;
 use tokio::sync::watch;
@@ -123,7 +122,7 @@ pub async fn run(flags: &Flags, pace: Pace, stop: watch::Receiver<bool>) -> Resu
     let Some(node) = enrolled.map_err(Error::Enrol)? else { return Ok(Ending::Stopped) };
     let in_flight = settings.in_flight_dir.clone();
     let in_flight = in_flight.unwrap_or_else(|| flags.state_dir.join("in-flight"));
-    let enrolled = EnrolledNode { client: Arc::new(client), node, in_flight, pace };
+    let enrolled = EnrolledNode::new(client, node, in_flight, pace).stored_in(identity);
     let ending = enrolled.run(&lock, stop).await.map_err(Error::Lock)?;
     if ending == Ending::Left {
         disk::write(&left, b"").map_err(Error::Identity)?;

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
-use usher_wire::http::{AgentEvent, Drain, events_path};
+use usher_wire::http::{AgentEvent, Drain, Secret, events_path};
 
 use crate::client::{Client, Error};
-use crate::identity::Node;
 use crate::pace::Pace;
 
 /// The longest event that is read.
@@ -90,12 +89,18 @@ impl Lines {
 }
 
 /// Sends commands until the node is deregistered or the receiver is dropped.
-pub async fn listen(client: Arc<Client>, node: Node, pace: Pace, commands: mpsc::Sender<Command>) {
-    let path = events_path(&node.id);
+pub async fn listen(
+    client: Arc<Client>,
+    (node, secret): (String, watch::Receiver<Secret>),
+    pace: Pace,
+    commands: mpsc::Sender<Command>,
+) {
+    let path = events_path(&node);
     let mut last_event: Option<String> = None;
     let mut failures = 0;
     loop {
-        let opened = timeout(pace.call, client.listen(&path, &node.secret, last_event.as_deref()));
+        let bearer = secret.borrow().clone();
+        let opened = timeout(pace.call, client.listen(&path, &bearer, last_event.as_deref()));
         match opened.await.unwrap_or(Err(Error::TimedOut)) {
             Ok(body) => {
                 let received = read(body, pace, &commands, &mut last_event).await;

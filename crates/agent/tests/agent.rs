@@ -103,6 +103,28 @@ async fn a_drain_in_a_heartbeat_answer_is_followed_without_the_stream() {
     assert_eq!(ended(run).await.unwrap(), Ending::Left);
 }
 
+/// Red by: a secret that is used before it is stored, so that a restart calls with the old one
+/// after the control plane has stopped to accept it.
+// Requirement: E-22
+#[tokio::test]
+async fn a_new_secret_is_stored_and_used_also_after_a_restart() {
+    let plane = Plane::start().await;
+    plane.state().rotated = Some("canary-rotated");
+    let machine = Machine::new(&plane);
+    let (run, stop) = machine.start();
+    let rotated = |it: &plane::State| it.bearers.iter().any(|it| it == "canary-rotated");
+    plane.until("a call with the new secret", rotated).await;
+    let identity = fs::read_to_string(machine.path("state/identity.json")).unwrap();
+    assert!(identity.contains("canary-rotated") && !identity.contains(plane::NODE_SECRET));
+    stop.send(true).unwrap();
+    assert_eq!(ended(run).await.unwrap(), Ending::Stopped);
+    plane.state().bearers.clear();
+    let (_run, _stop) = machine.start();
+    plane.until("a heartbeat", |it| !it.bearers.is_empty()).await;
+    assert_eq!(plane.state().bearers[0], "canary-rotated");
+    assert_eq!(plane.state().registrations.len(), 1);
+}
+
 // Requirement: AG-2
 #[tokio::test]
 async fn a_registration_whose_answer_was_lost_is_repeated_unchanged() {

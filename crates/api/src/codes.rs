@@ -72,6 +72,9 @@ pub const BY_STATUS: [(u16, &[&str]); 13] = [
             "idempotency_key_reused",
             "identity_foreign",
             "in_use",
+            "key_changed",
+            "key_file_read_only",
+            "key_in_use",
             "machine_binding",
             "machine_busy",
             "machine_held",
@@ -150,6 +153,7 @@ pub const BY_STATUS: [(u16, &[&str]); 13] = [
             "public_key_zero",
             "quantity",
             "reason_required",
+            "receipt_invalid",
             "reference_ambiguous",
             "reference_empty",
             "reference_external",
@@ -197,6 +201,7 @@ pub const BY_STATUS: [(u16, &[&str]); 13] = [
     (
         503,
         &[
+            "key_missing",
             "schema_behind",
             "schema_changed",
             "schema_foreign",

@@ -17,6 +17,7 @@ use usher_domain::catalog::{Blueprint, BlueprintVersion, Bundle};
 use usher_domain::clouds::Cloud;
 use usher_domain::credentials::Verdict;
 use usher_domain::labels::Definition;
+use usher_domain::object::enrolment::KeyId;
 use usher_domain::object::id::{
     BlueprintId, CloudId, CredentialId, OperatorTokenId, PeerId, ProjectId, ResourceId, TenancyId,
 };
@@ -30,7 +31,7 @@ use usher_domain::projects::{Project, ProjectSlug, TenancyResource};
 use crate::fleet::Fleet;
 use crate::views::{
     AgentMessage, AssignmentKey, AssignmentView, Beat, BeatAnswer, Caller, Check, CredentialView,
-    Cursor, Declaration, Enrolled, GuardView, Imported, KeyUse, Layer, LogEntry, NewCloud,
+    Cursor, Declaration, Enrolled, GuardView, Imported, KeyUse, KeyView, Layer, LogEntry, NewCloud,
     NewCredential, NewOperatorToken, NewProject, NodeQuery, NodeView, Orphan, Page, Paging, Plan,
     Provisioned, Receipt, Ref, Registration, ResourceQuery, ResourceView, TokenView, Why,
 };
@@ -122,6 +123,7 @@ pub struct Ports {
     pub fleet: Arc<dyn Fleet>,
     pub operators: Arc<dyn Operators>,
     pub agents: Arc<dyn Agents>,
+    pub keys: Arc<dyn Keys>,
     pub readiness: Arc<dyn Readiness>,
 }
 
@@ -302,6 +304,19 @@ pub trait Operators: Send + Sync {
     async fn audit(&self, paging: Paging) -> Answer<Page<audit::Entry>>;
 }
 
+/// The keys that secrets are derived with.
+#[async_trait]
+pub trait Keys: Send + Sync {
+    /// Every key, oldest first; those that no secret names are retired.
+    async fn list(&self) -> Answer<Vec<KeyView>>;
+    /// Makes a new key current in place of this one, and lists them.
+    async fn rotate(&self, caller: &Caller, from: &KeyId) -> Answer<Vec<KeyView>>;
+    /// The current key, and the message authentication code of a receipt with it.
+    async fn seal(&self, receipt: &[u8]) -> Answer<(KeyId, String)>;
+    /// Whether a receipt has this code with this key.
+    async fn is_sealed(&self, receipt: &[u8], key: &KeyId, code: &str) -> Answer<bool>;
+}
+
 /// The calls of agents.
 #[async_trait]
 pub trait Agents: Send + Sync {
@@ -310,7 +325,8 @@ pub trait Agents: Send + Sync {
     /// A token of another resource than the named one is refused with `token_unknown`.
     async fn register(&self, registration: Registration) -> Answer<Enrolled>;
     /// Authenticates a node by its secret, compared in constant time. A wrong secret is refused
-    /// with `unauthenticated`; a node that is unknown or whose key is revoked with `key_revoked`.
+    /// with `unauthenticated`; a node that is unknown or whose key is revoked with `key_revoked`;
+    /// any node with `key_missing`, if this server lacks the key of its secret.
     async fn admit(&self, node: PeerId, secret: &SecretText) -> Answer<()>;
     /// A heartbeat also acknowledges a snapshot of the mesh.
     async fn heartbeat(&self, node: PeerId, beat: Beat) -> Answer<BeatAnswer>;

@@ -55,6 +55,17 @@ pub enum Refusal {
         /// The first finding.
         why: String,
     },
+    #[error("this server lacks key {key} of the installation: restore its key file")]
+    KeyMissing { key: String },
+    #[error("cannot rotate: the current key is {current}")]
+    KeyChanged { current: String },
+    #[error("cannot rotate: key {previous} is still in use; `usher key show` counts by what")]
+    KeyInUse { previous: String },
+    /// The file and what to do are in the text.
+    #[error("{why}")]
+    KeyFileReadOnly { why: String },
+    #[error("the receipt was changed, or another installation issued it")]
+    ReceiptInvalid,
     #[error("unavailable: {what} does not answer")]
     Unavailable { what: String },
     #[error("internal error; the server's log has details under the request id")]
@@ -128,6 +139,11 @@ impl Refusal {
             Self::ShardRequired { .. } => "shard_required",
             Self::VersionPublished { .. } => "version_published",
             Self::BlueprintUnsound { .. } => "blueprint_unsound",
+            Self::KeyMissing { .. } => "key_missing",
+            Self::KeyChanged { .. } => "key_changed",
+            Self::KeyInUse { .. } => "key_in_use",
+            Self::KeyFileReadOnly { .. } => "key_file_read_only",
+            Self::ReceiptInvalid => "receipt_invalid",
             Self::Unavailable { .. } => "unavailable",
             Self::Internal => "internal",
         }

@@ -129,6 +129,8 @@ pub(crate) fn receipt(receipt: &Receipt) -> wire::Receipt {
         settled: receipt.rows.iter().all(|it| it.state.is_settled()),
         rows: receipt.rows.iter().map(row).collect(),
         provider_config,
+        key_id: String::new(),
+        mac: String::new(),
     }
 }
 

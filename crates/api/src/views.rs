@@ -13,6 +13,7 @@ use usher_domain::object::id::{
     CloudId, CredentialId, OperatorTokenId, PeerId, ProjectId, ProviderConfigId, ResourceId,
 };
 use usher_domain::object::idempotency;
+use usher_domain::object::key::KeyRecord;
 use usher_domain::object::manifest::SecretText;
 use usher_domain::object::provider::Provider;
 use usher_domain::object::slug::Slug;
@@ -337,12 +338,26 @@ pub struct Beat {
     pub agent_version: String,
 }
 
+/// A server key, and what names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyView {
+    pub key: KeyRecord,
+    /// Bootstrap tokens that may still be redeemed.
+    pub tokens: u64,
+    /// Nodes that call with a secret of it.
+    pub nodes: u64,
+    /// Whether the answering server holds it.
+    pub held: bool,
+}
+
 /// The answer to a heartbeat.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct BeatAnswer {
     pub snapshot: u64,
     /// The drain grace, if the node is being drained.
     pub drain: Option<Duration>,
+    /// The secret of the current key, if the node called with the one of an older key.
+    pub secret: Option<SecretText>,
 }
 
 /// A message to a node.

@@ -64,6 +64,8 @@ closed_set! {
         OperatorTokenCreate = "operator_token.create",
         /// An operator's token was withdrawn.
         OperatorTokenRevoke = "operator_token.revoke",
+        /// The server key was rotated.
+        KeyRotate = "key.rotate",
         /// The demand of a cluster was replaced.
         FleetDemand = "fleet.demand",
         /// A shard was paused.

@@ -14,13 +14,8 @@
 //! - No branch but [`Outcome::Redeemed`] consumes a token.
 //! - One (resource, generation) has one token id: there is never a second live token.
 
-use std::fmt;
-use std::fmt::Write as _;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -29,84 +24,15 @@ use usher_kernel::{Generation, Timestamp};
 
 use crate::object::enrolment::{KeyId, Nonce, PublicKey, TokenChange, TokenText};
 use crate::object::id::{PeerId, ProjectId, ResourceId, TokenId};
-use crate::object::manifest::SecretText;
+use crate::object::key::ServerKey;
 use crate::object::name;
 
-/// What every secret of a node begins with.
-pub const NODE_SECRET_PREFIX: &str = "uns_";
 /// No token is valid longer than this after its issue.
 pub const AGE_MAX: Duration = Duration::from_hours(24);
 /// The shortest lifetime.
 pub const LIFETIME_MIN: Duration = Duration::from_mins(5);
 /// The longest lifetime.
 pub const LIFETIME_MAX: Duration = Duration::from_hours(24);
-
-/// The key all tokens of an installation are derived with.
-#[derive(Clone)]
-pub struct ServerKey([u8; 32]);
-
-/// The key was never filled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("cannot use server key: it is zero")]
-pub struct ZeroKey;
-
-impl ServerKey {
-    /// A key from 32 random bytes.
-    pub fn new(bytes: [u8; 32]) -> Result<Self, ZeroKey> {
-        if bytes == [0; 32] {
-            return Err(ZeroKey);
-        }
-        Ok(Self(bytes))
-    }
-
-    /// The id of this key.
-    pub fn id(&self) -> KeyId {
-        let hash = Sha256::new().chain_update(b"usher server key id\0").chain_update(self.0);
-        let mut text = String::with_capacity(16);
-        for byte in hash.finalize().iter().take(8) {
-            // Writing to a String cannot fail.
-            let _ = write!(text, "{byte:02x}");
-        }
-        KeyId::from_stored(text)
-    }
-
-    /// The text of a token: the same for the same id and generation, for ever.
-    pub fn derive(&self, id: TokenId, generation: Generation) -> TokenText {
-        let mac = self
-            .mac()
-            .chain_update(id.as_uuid().as_bytes())
-            .chain_update(generation.0.to_be_bytes());
-        TokenText::compose(id, &mac.finalize().into_bytes().into())
-    }
-
-    /// What a registered node calls with: `uns_<43 base64url>`, the same for ever.
-    pub fn node_secret(&self, node: PeerId) -> SecretText {
-        // Longer than any token's message, so that neither can be taken for the other.
-        let mac =
-            self.mac().chain_update(b"usher node secret\0").chain_update(node.as_uuid().as_bytes());
-        let secret = URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes());
-        SecretText::new(format!("{NODE_SECRET_PREFIX}{secret}"))
-    }
-
-    /// Whether a text is a node's secret, in a time that does not depend on where they differ.
-    pub fn is_node_secret(&self, node: PeerId, text: &SecretText) -> bool {
-        let hash = |it: &SecretText| Sha256::digest(it.expose());
-        hash(&self.node_secret(node)).ct_eq(&hash(text)).into()
-    }
-
-    fn mac(&self) -> Hmac<Sha256> {
-        // HMAC fills a short key with zeros up to its block; done here, nothing can fail.
-        let mut block = [0; 64];
-        block[..32].copy_from_slice(&self.0);
-        Hmac::<Sha256>::new(&block.into())
-    }
-}
-
-impl fmt::Debug for ServerKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ServerKey({}, redacted)", self.id().as_str())
-    }
-}
 
 /// What is stored of a token's text: its SHA-256.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -364,7 +290,7 @@ impl Token {
             resource: to.resource,
             project: to.project,
             generation: to.generation,
-            key_id: key.id(),
+            key_id: key.id().clone(),
             verifier: Verifier::of(&key.derive(id, to.generation)),
             issued_at: now,
             first_ready_at: None,
@@ -474,6 +400,7 @@ pub fn changed(tokens: &[Token], change: TokenChange, now: Timestamp) -> Vec<Tok
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
     use proptest::prelude::*;
     use uuid::Uuid;
@@ -536,42 +463,25 @@ mod tests {
         ]
     }
 
-    // Requirement: M-15
-    #[test]
-    fn a_node_has_one_secret_and_no_other_opens() {
-        let key = ServerKey::new([7; 32]).unwrap();
-        let node = |n| PeerId::from_uuid(uuid::Uuid::from_u128(n));
-        let secret = key.node_secret(node(1));
-        assert_eq!(secret.expose(), key.node_secret(node(1)).expose());
-        assert!(secret.expose().starts_with(NODE_SECRET_PREFIX));
-        assert!(key.is_node_secret(node(1), &secret));
-        assert!(!key.is_node_secret(node(2), &secret));
-        assert!(!ServerKey::new([8; 32]).unwrap().is_node_secret(node(1), &secret));
-        assert!(!key.is_node_secret(node(1), &SecretText::new("")));
-    }
-
     // Requirement: R-20, E-1
     #[test]
     fn the_text_is_the_keyed_hash_of_id_and_generation() {
         let id: TokenId = "01890a5d-ac96-774b-bcce-b302099a8057".parse().unwrap();
         assert_eq!(
             key(7).derive(id, Generation(1)).expose(),
-            "ubt_01890a5d-ac96-774b-bcce-b302099a8057_DyuiMW0SsFCcnYGTxk3cjIJk-rTbfWFFdLh_Y3_EveI"
+            "ubt_01890a5d-ac96-774b-bcce-b302099a8057_p6vSt69ISW0imaHoTTOUMBo2AcLNCcAq1GyCuWCKseM"
         );
         let verifier = Verifier::of(&key(7).derive(id, Generation(1)));
         assert_eq!(
             STANDARD.encode(verifier.as_bytes()),
-            "f+VdqPQyII9Is28rPocMC7I9kPJ7Tvigl3tjl/eRvyo="
+            "ey0F86V9cyM8jz+QM1oMhBWKvRPQO3Y2FdYmfZK/1Es="
         );
         assert_eq!(Verifier::from_bytes(*verifier.as_bytes()), verifier);
     }
 
     // Requirement: E-3
     #[test]
-    fn key_and_token_ids_are_stable() {
-        assert_eq!(key(7).id().as_str(), "a130668f1499ee36");
-        assert_eq!(KeyId::from_stored("a130668f1499ee36"), key(7).id());
-        assert_ne!(key(8).id(), key(7).id());
+    fn token_ids_are_stable() {
         let id = name::token(resource(), Generation(1));
         assert_eq!(id.to_string(), "c383d5ff-1de8-8f86-9dba-bf0db40e1b78");
     }
@@ -589,13 +499,6 @@ mod tests {
         for (index, text) in texts.iter().enumerate() {
             assert_eq!(token().verifier.accepts(text), index == 0);
         }
-    }
-
-    // Requirement: E-3
-    #[test]
-    fn a_zero_key_is_no_key() {
-        assert_eq!(ServerKey::new([0; 32]).unwrap_err(), ZeroKey);
-        assert_eq!(ZeroKey.to_string(), "cannot use server key: it is zero");
     }
 
     // Requirement: E-5

@@ -81,6 +81,10 @@ failpoints! {
     BeforeDrain = "before-drain",
     /// A drain advanced one stage.
     AfterDrain = "after-drain",
+    /// A server key was written to its file and is not recorded.
+    KeyWritten = "key-written",
+    /// A server key was recorded.
+    KeyRecorded = "key-recorded",
     /// A provider is about to append to its journal.
     BeforeAppend = "provider-before-append",
     /// Journal entries are written and not yet durable.

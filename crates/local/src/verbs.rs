@@ -111,7 +111,8 @@ impl<I: ControlPlane> LocalWorld<I> {
         }
     }
 
-    /// Writes onto the very object that was seen, and never creates. What the composer wrote stays.
+    /// Writes onto the very object that was seen, and never creates. What the composer wrote stays,
+    /// and so does the token: the key that it was derived with may be retired.
     async fn apply(
         &self,
         kind: Kind,
@@ -123,7 +124,10 @@ impl<I: ControlPlane> LocalWorld<I> {
             it.manifest = wanted.manifest;
             // Whoever else wrote a label keeps it.
             it.labels.extend(wanted.labels);
-            if let (Some(found), Some(wanted)) = (&mut it.substrate, wanted.substrate) {
+            if let (Some(found), Some(mut wanted)) = (&mut it.substrate, wanted.substrate) {
+                if let (Some(found), Some(wanted)) = (&mut found.boot, &mut wanted.boot) {
+                    wanted.token = std::mem::take(&mut found.token);
+                }
                 found.boot = wanted.boot;
             }
         };

@@ -1,7 +1,6 @@
 //! The control plane as worlds use it: the store, the mesh, the pins and the key.
 
 use std::collections::BTreeSet;
-use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,16 +12,18 @@ use usher_domain::broker::snapshot::{Peer as PeerSnapshot, PeerState};
 use usher_domain::broker::world::{ControlPlane, Identify, Known, Trust};
 use usher_domain::labels;
 use usher_domain::object::authority::{Authority, BoxFuture, WorldRecord};
-use usher_domain::object::enrolment::TokenText;
+use usher_domain::object::enrolment::{KeyId, TokenText};
 use usher_domain::object::id::{PeerId, TokenId};
+use usher_domain::object::key::{KeyState, ServerKey};
 use usher_domain::object::name;
 use usher_domain::peers::{DrainStep, Liveness, Others, Peer, Registration, Stage, Survivor};
-use usher_domain::tokens::{Lifetime, ServerKey};
+use usher_domain::tokens::Lifetime;
 use usher_kernel::{Generation, Timestamp, Trouble};
 use usher_store::{Error, PeerStatus, ResourceContext, Store, TokenSummary};
 
 use super::alarm::Alarms;
 use super::guard::Guards;
+use super::keyring::Keyring;
 use super::mesh::Mesh;
 use super::world_records::record;
 use usher_failpoint::Failpoint;
@@ -31,8 +32,8 @@ use usher_failpoint::Failpoint;
 #[derive(Clone)]
 pub struct SqlControlPlane {
     pub store: Arc<Store>,
-    /// The key that tokens are derived from.
-    pub key: ServerKey,
+    /// The keys that secrets are derived with.
+    pub keys: Arc<Keyring>,
     /// The lifetime of tokens.
     pub lifetime: Lifetime,
     /// The pins and mass-deletion guards.
@@ -81,13 +82,12 @@ impl ControlPlane for SqlControlPlane {
         resource: &'a Resource,
         generation: Generation,
     ) -> BoxFuture<'a, Result<TokenText, Trouble>> {
-        let token = if resource.pinned().key_id == self.key.id() {
-            Ok(self.key.derive(name::token(resource.id(), generation), generation))
-        } else {
-            let what = format!("the server key \"{}\"", resource.pinned().key_id.as_str());
-            Err(Trouble::Rejected { what })
-        };
-        Box::pin(ready(token))
+        Box::pin(async move {
+            let id = name::token(resource.id(), generation);
+            let token = self.store.token(id).await.map_err(into_trouble)?;
+            let key = self.key_of(token.as_ref().map(|it| &it.key_id)).await?;
+            Ok(key.derive(id, generation))
+        })
     }
 
     fn issue<'a>(
@@ -97,9 +97,19 @@ impl ControlPlane for SqlControlPlane {
         generation: Generation,
     ) -> BoxFuture<'a, Result<(), Trouble>> {
         Box::pin(async move {
-            let key = self.key.clone();
-            let issued = self.store.issue(key, resource.id(), generation, self.lifetime).await;
-            issued.map_err(into_trouble)
+            let issue = async || {
+                let key = self.keys.current().map_err(lacking)?;
+                let issued = self.store.issue(key, resource.id(), generation, self.lifetime).await;
+                issued.map_err(into_trouble)
+            };
+            match issue().await {
+                // Another server rotated the key, or this one lacked it.
+                Err(Trouble::Conflict | Trouble::Unavailable { .. }) => {
+                    self.refresh_keys().await.map_err(into_trouble)?;
+                    issue().await
+                }
+                done => done,
+            }
         })
     }
 
@@ -138,6 +148,29 @@ impl SqlControlPlane {
             peers: Ok(peers.into_iter().map(peer).collect()),
             tags: tags::tags(out, config.provider).tags,
         })
+    }
+
+    /// Reads the keys again. While one is missing, no node counts as silent.
+    pub async fn refresh_keys(&self) -> Result<(), Error> {
+        self.keys.refresh().await?;
+        self.mesh.set_deaf(self.keys.missing().is_some());
+        Ok(())
+    }
+
+    /// The key that a token was derived with. A retired one may be gone from the file: its tokens
+    /// cannot be redeemed, so that any text will do.
+    async fn key_of(&self, id: Option<&KeyId>) -> Result<ServerKey, Trouble> {
+        let Some(id) = id else { return self.keys.current().map_err(lacking) };
+        if self.keys.get(id).is_none() {
+            self.refresh_keys().await.map_err(into_trouble)?;
+        }
+        match self.keys.get(id) {
+            Some(key) => Ok(key),
+            None if self.keys.state(id) == Some(KeyState::Retired) => {
+                self.keys.current().map_err(lacking)
+            }
+            None => Err(lacking(id.clone())),
+        }
     }
 
     /// Identifies a world and judges the answer by what was pinned before the request.
@@ -258,6 +291,12 @@ fn peer_snapshot(status: &PeerStatus) -> PeerSnapshot {
         PeerState::Registered
     };
     PeerSnapshot { id: status.peer.id, state }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
+fn lacking(key: KeyId) -> Trouble {
+    let what = format!("key {key}: it is not in the key file of this server");
+    Trouble::Unavailable { what, after: None }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]

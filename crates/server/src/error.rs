@@ -3,7 +3,7 @@
 use thiserror::Error;
 use usher_wire::chain;
 
-use crate::place;
+use crate::{keyring, place};
 
 /// Why a server does not start or ends early; the binary maps it to an exit code.
 #[derive(Debug, PartialEq, Eq, Error)]
@@ -42,10 +42,20 @@ impl From<usher_store::Error> for ServerError {
 impl From<place::Error> for ServerError {
     fn from(error: place::Error) -> Self {
         match &error {
-            place::Error::BadKey { .. } | place::Error::BadToken { .. } => {
-                Self::usage(chain(&error))
+            place::Error::BadToken { .. } => Self::usage(chain(&error)),
+            place::Error::Disk { .. } | place::Error::Unminted(_) => {
+                Self::unavailable(chain(&error))
             }
-            place::Error::Disk { .. } | place::Error::Unminted => Self::unavailable(chain(&error)),
+        }
+    }
+}
+
+impl From<keyring::Error> for ServerError {
+    fn from(error: keyring::Error) -> Self {
+        if let keyring::Error::Store(error) = error {
+            error.into()
+        } else {
+            Self::unavailable(chain(&error))
         }
     }
 }

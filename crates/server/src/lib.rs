@@ -16,6 +16,8 @@ pub mod error;
 pub mod fleet;
 pub mod guard;
 pub mod housekeeping;
+pub mod key_file;
+pub mod keyring;
 mod listener;
 pub mod mesh;
 pub mod migrate;

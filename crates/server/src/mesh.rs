@@ -93,6 +93,8 @@ struct Inner {
     expected: BTreeMap<PeerId, Expected>,
     /// Missed heartbeats are counted from here at the earliest.
     resumed_at: Option<Instant>,
+    /// Whether this process may refuse heartbeats for a key that it lacks.
+    deaf: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -144,6 +146,15 @@ impl Mesh {
         node.heard_by = *heard_by;
         node.read_at = Instant::now();
         node.order(self.orders(peer, snapshot, now));
+    }
+
+    /// Counts no silence while this process lacks a key and refuses the nodes that call with it.
+    pub fn set_deaf(&self, deaf: bool) {
+        let mut inner = self.inner();
+        if std::mem::replace(&mut inner.deaf, deaf) && !deaf {
+            inner.resumed_at = Some(Instant::now());
+            self.heard.notify_one();
+        }
     }
 
     /// Watches the instructions of a node; `None` if it is not loaded.
@@ -276,6 +287,7 @@ impl Mesh {
         let inner = self.inner();
         let own = inner.nodes.get(&attended.peer.id).filter(|it| !it.lost && inner.is_own(it));
         match own.and_then(|it| it.heard.as_ref()) {
+            Some(_) if inner.deaf => Liveness::Unknown,
             Some(heard) => self.judge(inner.counted_from(heard.at)),
             None if attended.lost_since.is_some() => Liveness::Lost,
             None if inner.is_elsewhere(attended.heard_by) => Liveness::Live,
@@ -481,7 +493,7 @@ impl Inner {
         let own = own.filter(|_| self.number.is_some());
         let own = own.filter_map(|(id, it)| Some((*id, it.heard.as_ref()?.at, it.heard_by)));
         let expected = self.expected.iter().map(|(id, it)| (*id, it.since, it.heard_by));
-        let all = own.chain(expected);
+        let all = own.chain(expected).filter(|_| !self.deaf);
         all.map(|(id, since, heard_by)| (id, self.counted_from(since), heard_by))
     }
 

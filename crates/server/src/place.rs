@@ -4,29 +4,26 @@
 //!   <data dir>/usher.db        the database, where it is embedded
 //!              endpoint.json   where a running server listens, and its process
 //!              admin.token     the first token, 0600
-//!              server.key      the key bootstrap tokens are derived with, 0600
+//!              server.key      the keys that secrets are derived with, 0600
 //!              world/          the local world
 //!              fleet/          the hosts of this machine and the state of their provider
 //! ```
 
-use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ring::rand::{SecureRandom as _, SystemRandom};
 use thiserror::Error;
 use usher_domain::object::id::OperatorTokenId;
 use usher_domain::object::manifest::SecretText;
 use usher_domain::operators::{self, Grant, OperatorToken, TokenHash};
-use usher_domain::tokens::ServerKey;
 use usher_store::Store;
 use uuid::Uuid;
 
+use super::key_file::random;
 use usher_hosts::supervisor::{ignore_missing, private_folder, write_private};
 use usher_wire::data_dir::{ADMIN_TOKEN, DATABASE, ENDPOINT, Endpoint};
 
-const KEY: &str = "server.key";
 const WORLD: &str = "world";
 
 /// Why a data directory cannot be used.
@@ -38,16 +35,16 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    #[error(
-        "invalid server key in \"{}\": expected 64 hexadecimal digits; restore it from a backup",
-        path.display()
-    )]
-    BadKey { path: PathBuf },
     #[error("no operator token in \"{}\"; remove the file to create one", path.display())]
     BadToken { path: PathBuf },
-    #[error("failed to read random bytes for a secret")]
-    Unminted,
+    #[error(transparent)]
+    Unminted(#[from] Unminted),
 }
+
+/// There is no randomness.
+#[derive(Clone, Copy, Debug, Error)]
+#[error("failed to read random bytes for a secret")]
+pub struct Unminted;
 
 #[derive(Clone, Debug)]
 pub struct DataDir(PathBuf);
@@ -71,19 +68,6 @@ impl DataDir {
     /// The local world.
     pub fn world(&self) -> PathBuf {
         self.0.join(WORLD)
-    }
-
-    /// The server key; created if it does not exist.
-    pub fn key(&self) -> Result<ServerKey, Error> {
-        let path = self.0.join(KEY);
-        let text = if let Some(text) = read(&path)? {
-            text
-        } else {
-            self.keep(&path, &format!("{}\n", hex(&random()?)))?;
-            read(&path)?.unwrap_or_default()
-        };
-        let bytes = unhex(text.trim()).ok_or_else(|| Error::BadKey { path: path.clone() })?;
-        ServerKey::new(bytes).map_err(|_| Error::BadKey { path })
     }
 
     /// The first operator token; created if it does not exist. The file is written before the row:
@@ -183,31 +167,6 @@ fn disk(path: &Path) -> impl FnOnce(io::Error) -> Error + '_ {
     move |source| Error::Disk { path: path.to_owned(), source }
 }
 
-fn random() -> Result<[u8; 32], Error> {
-    let mut bytes = [0; 32];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| Error::Unminted)?;
-    Ok(bytes)
-}
-
-fn hex(bytes: &[u8; 32]) -> String {
-    bytes.iter().fold(String::with_capacity(64), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-fn unhex(text: &str) -> Option<[u8; 32]> {
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    let mut bytes = [0; 32];
-    for (index, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(index * 2..index * 2 + 2)?, 16).ok()?;
-    }
-    Some(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
@@ -221,25 +180,17 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_created_once_and_readable_only_by_the_owner() {
+    fn the_token_is_created_once_and_readable_only_by_the_owner() {
         let (_dir, data) = dir();
-        assert_eq!(data.key().unwrap().id(), data.key().unwrap().id());
         assert_eq!(data.token().unwrap().expose(), data.token().unwrap().expose());
-        for file in [KEY, ADMIN_TOKEN] {
-            let mode = fs::metadata(data.path().join(file)).unwrap().permissions().mode();
-            assert_eq!(mode & 0o777, 0o600, "{file}");
-        }
-        assert_eq!(fs::read_dir(data.path()).unwrap().count(), 2, "no staged file is left");
+        let mode = fs::metadata(data.path().join(ADMIN_TOKEN)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(fs::read_dir(data.path()).unwrap().count(), 1, "no staged file is left");
     }
 
     #[test]
-    fn an_invalid_secret_is_refused_and_not_replaced() {
+    fn an_invalid_token_is_refused_and_not_replaced() {
         let (_dir, data) = dir();
-        for text in ["", "zz", &"0".repeat(64), &"é".repeat(32)] {
-            fs::write(data.path().join(KEY), text).unwrap();
-            assert!(matches!(data.key(), Err(Error::BadKey { .. })), "{text:?}");
-            assert_eq!(fs::read_to_string(data.path().join(KEY)).unwrap(), *text);
-        }
         fs::write(data.path().join(ADMIN_TOKEN), "hello").unwrap();
         let why = data.token().unwrap_err();
         assert!(matches!(why, Error::BadToken { .. }) && !why.to_string().contains("hello"));

@@ -24,6 +24,8 @@ use super::fleet::holding::{Holding, Parts as PartBoots};
 use super::fleet::home;
 use super::fleet::settings::At;
 use super::guard::{self, Guards};
+use super::key_file::KeyFile;
+use super::keyring::Keyring;
 use super::mesh::Mesh;
 use super::place::{self, DataDir};
 use super::presence::Attendance;
@@ -92,7 +94,6 @@ impl Server {
             (Role::Serve, url) => Some(Place::Postgres(url.to_owned())),
         };
         let data = DataDir::open(data_dir)?;
-        let key = data.key()?;
         admit_agents(&config, &data)?;
         let connections = listener::settings(&config)?;
         let listener = listener::bind(&config.listen)?;
@@ -104,6 +105,8 @@ impl Server {
         }
         let store = Arc::new(Store::open(&place, settings(&config)).await?);
         warn_of_provenance(&store);
+        let file = KeyFile::new(&config.key.file, data.path());
+        let keys = Keyring::open(file, Arc::clone(&store)).await?;
         admit_holders(&config, &store).await?;
         place::admit(&store, &data.token()?).await?;
         if embedded {
@@ -117,7 +120,7 @@ impl Server {
         let mesh = Mesh::new(mesh_config(&config), Arc::clone(&tally));
         let control = SqlControlPlane {
             store: Arc::clone(&store),
-            key,
+            keys: Arc::new(keys),
             lifetime,
             guards: Arc::new(guards),
             mesh: Arc::new(mesh),

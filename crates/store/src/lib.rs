@@ -22,6 +22,7 @@ mod column;
 mod error;
 mod events;
 mod follow;
+mod keys;
 mod ledger;
 mod machines;
 pub mod migrate;
@@ -44,6 +45,7 @@ mod worlds;
 
 pub use error::Error;
 pub use follow::{Follower, News};
+pub use keys::KeyUse;
 pub use ledger::{InTime, LeasedLedger};
 pub use machines::{
     Acquisition, Brake, Cycle, Demand, HOLDER, JudgedDemand, List, ListedAt, MachineCommand,

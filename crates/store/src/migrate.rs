@@ -47,6 +47,7 @@ pub(crate) const POSTGRES: &[Migration] = migrations!(
         "0008_drains",
         "0009_machines",
         "0010_free_and_gone_machines",
+        "0011_server_keys",
         "0012_presence",
     ]
 );
@@ -64,6 +65,7 @@ pub(crate) const SQLITE: &[Migration] = migrations!(
         "0008_drains",
         "0009_machines",
         "0010_free_and_gone_machines",
+        "0011_server_keys",
         "0012_presence",
     ]
 );

@@ -1,5 +1,6 @@
 //! Peers as the store keeps them: enrolment, liveness, and acknowledged drains.
 
+use usher_domain::object::enrolment::KeyId;
 use usher_domain::object::id::{PeerId, ProjectId, ResourceId};
 use usher_domain::peers::Peer;
 use usher_kernel::Timestamp;
@@ -21,6 +22,8 @@ pub struct PeerStatus {
     pub acknowledged: u64,
     /// The server that receives its heartbeats, or was the last to; nothing if none ever did.
     pub heard_by: Option<ServerNumber>,
+    /// The key of the secret that it calls with.
+    pub key_id: KeyId,
 }
 
 /// Which peers are listed.

@@ -5,6 +5,7 @@ use usher_domain::catalog::{Blueprint, BlueprintVersion};
 use usher_domain::clouds::Cloud;
 use usher_domain::credentials::{Assignment, Credential};
 use usher_domain::labels::Definition;
+use usher_domain::object::enrolment::KeyId;
 use usher_domain::object::id::{
     AuditId, BlueprintId, BlueprintVersionId, CloudId, CredentialId, OperatorTokenId, ProjectId,
     TenancyId,
@@ -106,6 +107,9 @@ audited_methods! {
     fn revoke_operator_token(id: OperatorTokenId, at: Timestamp) -> Result<(), Error>;
     /// Writes the drain stage of a peer, if it was not moved since.
     fn move_peer(before: Peer, after: Peer) -> Result<(), Error>;
+    /// Makes a new key current, if the other one still is and none before it is in use: a node may
+    /// hold the secret of a current key before its row says so.
+    fn rotate_key(from: KeyId, to: KeyId) -> Result<(), Error>;
     /// Trips the mass-deletion guard of a pinned world, or resets it and wakes every item; `false`
     /// if it was so.
     fn set_guard(name: String, tripped: bool) -> Result<bool, Error>;

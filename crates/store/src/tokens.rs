@@ -1,7 +1,8 @@
 //! The store's methods for enrolment tokens.
 
 use usher_domain::object::id::{ProjectId, ResourceId, TokenId};
-use usher_domain::tokens::{Lifetime, Outcome, Request, ResourceView, ServerKey, Token};
+use usher_domain::object::key::ServerKey;
+use usher_domain::tokens::{Lifetime, Outcome, Request, ResourceView, Token};
 use usher_kernel::Generation;
 
 use crate::error::Error;

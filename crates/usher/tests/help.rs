@@ -22,7 +22,7 @@ fn the_help_is_as_committed() {
 }
 
 /// Every command that calls a server, with its subcommands.
-const VERBS: [&str; 40] = [
+const VERBS: [&str; 43] = [
     "provision",
     "deprovision",
     "get",
@@ -53,6 +53,9 @@ const VERBS: [&str; 40] = [
     "credential request",
     "credential approve",
     "credential unassign",
+    "key",
+    "key show",
+    "key rotate",
     "label",
     "label get",
     "label set",

@@ -121,6 +121,10 @@ pub struct HeartbeatResponse {
     /// Present if the node shall drain.
     #[serde(default)]
     pub drain: Option<Drain>,
+    /// Present if the node shall store this secret and call with it from then on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub node_secret: Option<Secret>,
 }
 
 /// Asks a node to drain and leave.
@@ -230,7 +234,7 @@ mod tests {
     #[test]
     fn unknown_fields_are_ignored() {
         let text = r#"{"snapshot":1,"weather":"fine"}"#;
-        let expected = HeartbeatResponse { snapshot: 1, drain: None };
+        let expected = HeartbeatResponse { snapshot: 1, ..HeartbeatResponse::default() };
         assert_eq!(from_str::<HeartbeatResponse>(text).unwrap(), expected);
         let problem: Problem = from_str(r#"{"code":"token_revoked"}"#).unwrap();
         assert_eq!(problem.code, "token_revoked");

@@ -80,7 +80,17 @@ const PURE: [Allowed; 2] = [
     Allowed { folder: "kernel", may: &["serde", "thiserror"], dev: &["proptest"] },
     Allowed {
         folder: "domain",
-        may: &["serde", "serde_json", "thiserror", "uuid", "hmac", "sha2", "subtle", "base64"],
+        may: &[
+            "serde",
+            "serde_json",
+            "thiserror",
+            "uuid",
+            "hkdf",
+            "hmac",
+            "sha2",
+            "subtle",
+            "base64",
+        ],
         dev: &["proptest", "insta", "serde-saphyr", "trybuild"],
     },
 ];

@@ -39,6 +39,10 @@ pub(crate) struct State {
     pub(crate) lose: u32,
     /// How many calls are refused, and how.
     pub(crate) refuse: Option<(u32, u16, &'static str)>,
+    /// The secret that heartbeats are answered with, until a node calls with it.
+    pub(crate) rotated: Option<&'static str>,
+    /// The bearers of heartbeats.
+    pub(crate) bearers: Vec<String>,
     streams: Vec<Sender<Bytes, Infallible>>,
 }
 
@@ -106,10 +110,15 @@ impl Plane {
 
     async fn answer(&self, request: Request<Incoming>) -> Option<Answer> {
         let path = request.uri().path().to_owned();
-        let bearer = request.headers().get("authorization").cloned();
-        let known = bearer.is_some_and(|it| it == format!("Bearer {NODE_SECRET}").as_str());
+        let bearer = request.headers().get("authorization").and_then(|it| it.to_str().ok());
+        let bearer = bearer.and_then(|it| it.strip_prefix("Bearer ")).unwrap_or_default();
+        let bearer = bearer.to_owned();
         let body = request.into_body().collect().await.ok()?.to_bytes();
         let mut state = self.state();
+        let known = bearer == NODE_SECRET || state.rotated == Some(&bearer);
+        if path.ends_with("heartbeat") {
+            state.bearers.push(bearer);
+        }
         let answer = state.respond(&path, known, &body);
         if state.lose > 0 {
             state.lose -= 1;
@@ -134,7 +143,10 @@ impl State {
         match path.rsplit('/').next() {
             Some("heartbeat") => {
                 self.heartbeats.push(serde_json::from_slice(body).unwrap());
-                json(200, &HeartbeatResponse { snapshot: 3, drain: self.drain })
+                let behind = self.bearers.last().map(String::as_str) != self.rotated;
+                let secret = self.rotated.filter(|_| behind);
+                let node_secret = secret.map(Secret::new);
+                json(200, &HeartbeatResponse { snapshot: 3, drain: self.drain, node_secret })
             }
             Some("leave") => {
                 self.leaves.push(serde_json::from_slice(body).unwrap());

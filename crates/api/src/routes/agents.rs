@@ -72,6 +72,7 @@ async fn heartbeat(call: Call) -> Answer<Response<Body>> {
     ok(&wire::HeartbeatResponse {
         snapshot: answer.snapshot,
         drain: answer.drain.map(|it| wire::Drain { grace_ms: grace_ms(it) }),
+        node_secret: answer.secret.map(|it| wire::Secret::new(it.expose())),
     })
 }
 

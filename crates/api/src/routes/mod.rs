@@ -5,6 +5,7 @@ mod catalog;
 mod credentials;
 mod events;
 mod fleet;
+mod keys;
 mod labels;
 mod nodes;
 mod operators;
@@ -30,6 +31,7 @@ pub fn all() -> Vec<Route> {
         nodes::routes(),
         fleet::routes(),
         operators::routes(),
+        keys::routes(),
         agents::routes(),
         service::routes(),
     ]

@@ -8,6 +8,7 @@ use usher_domain::object::offender::shortened;
 use usher_domain::operators::Role;
 use usher_wire::operator as wire;
 
+use super::keys;
 use crate::call::{Call, accepted, ok, page, paging};
 use crate::ports::{Answer, Failure};
 use crate::render;
@@ -119,7 +120,7 @@ async fn plan(call: Call) -> Answer<Response<Body>> {
 
 async fn receipt(call: Call) -> Answer<Response<Body>> {
     let id = call.resource().await?;
-    ok(&render::receipt(&call.ports().resources.receipt(id).await?))
+    keys::sealed(&call, render::receipt(&call.ports().resources.receipt(id).await?)).await
 }
 
 async fn retry(call: Call) -> Answer<Response<Body>> {

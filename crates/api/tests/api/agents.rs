@@ -3,8 +3,8 @@
 use axum::body::Body;
 use axum::http::{Request, header};
 use serde_json::{Value, json};
+use usher_domain::object::key::ServerKey;
 use usher_domain::object::name;
-use usher_domain::tokens::ServerKey;
 use usher_kernel::Generation;
 
 use crate::fake::{NODE_SECRET, demo, first, node};

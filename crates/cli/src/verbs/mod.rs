@@ -8,6 +8,7 @@ mod deprovision;
 mod events;
 mod fleet;
 mod get;
+mod key;
 mod label;
 mod orphans;
 mod placement;
@@ -69,7 +70,7 @@ pub enum Ask {
     /// Show every external name a resource ever had, and the evidence that it is gone
     ///
     /// A name means the newest resource of that name
-    Receipt(OneResource),
+    Receipt(receipt::Flags),
     /// Read the event log, or follow it
     Events(events::Flags),
     /// Reconcile a resource now, replace it, or reset the mass-deletion guard of a world
@@ -90,6 +91,8 @@ pub enum Ask {
     Cloud(cloud::Flags),
     /// Register, revoke or remove a credential, and assign it to projects
     Credential(credential::Flags),
+    /// Show and rotate the keys that secrets are derived with
+    Key(key::Flags),
     /// Read and write labels
     Label(label::Flags),
     /// Create, list and revoke operator tokens
@@ -115,6 +118,7 @@ impl Ask {
             Self::Blueprint(flags) => blueprint::run(flags),
             Self::Cloud(flags) => cloud::run(flags),
             Self::Credential(flags) => credential::run(flags),
+            Self::Key(flags) => key::run(flags),
             Self::Label(flags) => label::run(flags),
             Self::Token(flags) => token::run(flags),
         }

@@ -9,7 +9,6 @@ use super::ports::{AssignmentView, BlueprintView, CloudView, CredentialView, Vie
 use super::provider_config::{self, ProviderConfig};
 use super::refusal::Refusal;
 use super::render::{AgentImage, ApiUrl};
-use crate::object::enrolment::KeyId;
 use crate::object::id::{
     BlueprintVersionId, CredentialId, InstallationId, ProjectId, ProviderConfigId, ResourceId,
     TenancyId,
@@ -42,8 +41,6 @@ pub struct Minted {
     pub api_url: ApiUrl,
     /// What agents are.
     pub agent_image: AgentImage,
-    /// The key tokens are derived with.
-    pub key_id: KeyId,
 }
 
 /// An accepted declaration: written in one transaction that also counts the ProviderConfig's user.
@@ -89,7 +86,6 @@ pub fn provision(
             parameters,
             api_url: minted.api_url.clone(),
             agent_image: minted.agent_image.clone(),
-            key_id: minted.key_id.clone(),
             provider_config: views.provider_config.unwrap_or(minted.provider_config),
         },
     };
@@ -214,7 +210,6 @@ mod tests {
             installation: installation(),
             api_url: fields().pinned.api_url,
             agent_image: fields().pinned.agent_image,
-            key_id: fields().pinned.key_id,
         }
     }
 

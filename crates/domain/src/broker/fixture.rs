@@ -17,7 +17,6 @@ use super::snapshot::{Condition, Guard, Object, Snapshot, XrObject};
 use crate::blueprint::MeshRole;
 use crate::blueprint::{CompositeType, InjectionStrategy, ParameterValues};
 use crate::object::authority::Authority;
-use crate::object::enrolment::KeyId;
 use crate::object::id::{
     BlueprintVersionId, CredentialId, InstallationId, PeerId, ProjectId, ProviderConfigId,
     ResourceId, TenancyId,
@@ -81,7 +80,6 @@ pub(super) fn fields() -> Fields {
         parameters: ParameterValues::default(),
         api_url: "https://usher.example:7420".parse().unwrap(),
         agent_image: "registry.example/usher/agent:0.1.0".parse().unwrap(),
-        key_id: KeyId::from_stored("key-1"),
         provider_config: ProviderConfigId::from_uuid(uuid(7)),
     };
     Fields {

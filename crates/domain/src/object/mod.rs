@@ -7,6 +7,7 @@ pub mod enrolment;
 pub(crate) mod fixture;
 pub mod id;
 pub mod idempotency;
+pub mod key;
 pub mod kv;
 pub mod label;
 pub mod manifest;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    AgentMode, Broker, Config, Connections, Database, Error, Fleet, GuardConfig, Keep, Local, Mesh,
-    Tls, Tokens, Worker,
+    AgentMode, Broker, Config, Connections, Database, Error, Fleet, GuardConfig, Keep, Key, Local,
+    Mesh, Tls, Tokens, Worker,
 };
 use crate::config::span::Span;
 
@@ -29,6 +29,7 @@ impl Default for Config {
             mesh: Mesh::default(),
             guard: GuardConfig::default(),
             keep: Keep::default(),
+            key: Key::default(),
             local: Local::default(),
             fleet: Fleet::default(),
         }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{reference, variable_of};
 
 /// The description of each setting, in the order of the file.
-const MEANINGS: [(&str, &str); 71] = [
+const MEANINGS: [(&str, &str); 72] = [
     ("agent_image", "image of the agents, where they run as containers"),
     ("api_url", "URL of this server for agents; empty is the address it listens on"),
     ("broker.drain_deadline", "after this a node that has not left is overdue"),
@@ -57,6 +57,11 @@ const MEANINGS: [(&str, &str); 71] = [
     ("keep.events", "how long events are retained at least"),
     ("keep.idempotency_keys", "how long idempotency keys are retained"),
     ("keep.tombstones", "how long a tombstone is watched and blocks its project"),
+    (
+        "key.file",
+        "file of the keys that secrets are derived with, one per line; empty is `server.key` in \
+        the data directory",
+    ),
     ("listen", "address to listen on"),
     (
         "local.agent",

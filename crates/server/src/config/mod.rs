@@ -56,6 +56,8 @@ pub struct Config {
     pub guard: GuardConfig,
     /// Retention.
     pub keep: Keep,
+    /// The keys that secrets are derived with.
+    pub key: Key,
     pub local: Local,
     /// The shard that manages machines.
     pub fleet: Fleet,
@@ -147,6 +149,14 @@ pub struct Keep {
     pub events: Span,
     pub idempotency_keys: Span,
     pub tombstones: Span,
+}
+
+/// The keys that secrets are derived with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Key {
+    /// Where they are; empty is `server.key` in the data directory.
+    pub file: String,
 }
 
 /// The local world.

@@ -8,12 +8,14 @@ use tokio::time::Instant;
 use usher_api::ports::{AgentFeed, Agents, Answer, Failure};
 use usher_api::refusal::Refusal as Border;
 use usher_api::views::{AgentMessage, Beat, BeatAnswer, Enrolled, Registration};
+use usher_domain::object::enrolment::KeyId;
 use usher_domain::object::id::PeerId;
+use usher_domain::object::key::{KeyState, ServerKey};
 use usher_domain::object::manifest::SecretText;
 use usher_domain::peers::{DrainStep, Stage};
 use usher_domain::tokens::{Outcome, Refusal, Request};
 use usher_kernel::Trouble;
-use usher_store::PeerStatus;
+use usher_store::{Error, PeerStatus};
 use usher_wire::http::{AgentEvent, Drain};
 use uuid::Uuid;
 
@@ -35,6 +37,7 @@ impl Agents for Services {
             public_key: registration.public_key,
             peer: PeerId::from_uuid(Uuid::now_v7()),
         };
+        self.issuing_key().await?;
         Failpoint::BeforeRedeem.pass();
         let outcome = self.store.redeem(request).await.map_err(failure)?;
         Failpoint::AfterRedeem.pass();
@@ -52,18 +55,35 @@ impl Agents for Services {
             Err(why) => return Err(why),
         }
         let heartbeat = self.mesh().config().heartbeat.interval;
-        Ok(Enrolled { node, secret: self.plane.key.node_secret(node), heartbeat })
+        let peer = self.store.peer(node).await.map_err(failure)?.ok_or(Border::KeyRevoked)?;
+        let key = self.plane.keys.get(&peer.key_id).ok_or_else(|| lacking(&peer.key_id))?;
+        Ok(Enrolled { node, secret: key.node_secret(node), heartbeat })
     }
 
     async fn admit(&self, node: PeerId, secret: &SecretText) -> Answer<()> {
-        if !self.plane.key.is_node_secret(node, secret) {
-            return Err(Border::Unauthenticated.into());
+        let keys = &self.plane.keys;
+        let sent = keys.key_of(node, secret);
+        let is_current = |it: &KeyId| keys.state(it) == Some(KeyState::Current);
+        if sent.as_ref().is_some_and(is_current) && !keys.is_behind(node) {
+            match self.mesh().fresh_orders_of(node) {
+                Some(Instructions { out: true, .. }) => return Err(Border::KeyRevoked.into()),
+                Some(_) => return Ok(()),
+                None => {}
+            }
         }
-        match self.mesh().fresh_orders_of(node) {
-            Some(Instructions { out: true, .. }) => Err(Border::KeyRevoked.into()),
-            Some(_) => Ok(()),
-            None => self.met(node).await,
-        }
+        let found = self.store.node(node).await.map_err(failure)?;
+        // Another server may have rotated the key.
+        let rotated = found.as_ref().is_some_and(|(_, current)| !is_current(current));
+        let sent = if rotated || sent.is_none() {
+            self.plane.refresh_keys().await.map_err(failure)?;
+            keys.key_of(node, secret)
+        } else {
+            sent
+        };
+        let Some(sent) = sent else { return Err(self.refuse_secret(found.map(|it| it.0))) };
+        let (attended, current) = found.ok_or(Border::KeyRevoked)?;
+        self.authenticated(node, &sent, (&attended, current)).await?;
+        self.meet(&attended).await
     }
 
     async fn heartbeat(&self, node: PeerId, beat: Beat) -> Answer<BeatAnswer> {
@@ -74,7 +94,10 @@ impl Agents for Services {
         }
         self.heard(node, beat.acknowledged, &beat.agent_version).await?;
         let Instructions { snapshot, leave_by, out: _ } = instructions.unwrap_or_default();
-        Ok(BeatAnswer { snapshot, drain: leave_by.map(left) })
+        let keys = &self.plane.keys;
+        let current = keys.current().ok().filter(|_| keys.is_behind(node));
+        let secret = current.map(|it| it.node_secret(node));
+        Ok(BeatAnswer { snapshot, drain: leave_by.map(left), secret })
     }
 
     async fn stream(&self, node: PeerId, _: Option<String>) -> Answer<Box<dyn AgentFeed>> {
@@ -103,11 +126,52 @@ impl Agents for Services {
 }
 
 impl Services {
+    /// The key that new secrets are derived with.
+    pub(super) async fn issuing_key(&self) -> Answer<ServerKey> {
+        if self.plane.keys.missing().is_some() {
+            self.plane.refresh_keys().await.map_err(failure)?;
+        }
+        self.plane.keys.current().map_err(|missing| lacking(&missing))
+    }
+
+    /// The refusal of a secret that no held key derived: wrong only if no key is missing.
+    fn refuse_secret(&self, attended: Option<PeerStatus>) -> Failure {
+        let keys = &self.plane.keys;
+        let own = attended.map(|it| it.key_id).filter(|it| keys.get(it).is_none());
+        keys.missing().or(own).map_or_else(|| Border::Unauthenticated.into(), |it| lacking(&it))
+    }
+
+    /// Accepts the secret of the recorded key or of the current one. Once a node called with the
+    /// latter, it is recorded and the other one is refused. A key that the database does not know
+    /// was rotated to before the database was restored.
+    async fn authenticated(
+        &self,
+        node: PeerId,
+        sent: &KeyId,
+        (attended, current): (&PeerStatus, KeyId),
+    ) -> Answer<()> {
+        let keys = &self.plane.keys;
+        if *sent != attended.key_id && *sent != current && keys.state(sent).is_some() {
+            return Err(Border::Unauthenticated.into());
+        }
+        keys.note_behind(node, *sent != current);
+        if *sent == current && attended.key_id != current {
+            match self.store.move_node_to_key(node, current).await {
+                // It was rotated again: the row is written with the next call.
+                Ok(()) | Err(Error::Conflict) => {}
+                Err(error) => return Err(failure(error)),
+            }
+        }
+        Ok(())
+    }
+
     /// Loads the record of a node into the mesh; refuses a deregistered node.
     async fn met(&self, node: PeerId) -> Answer<()> {
-        let Some(attended) = self.store.peer(node).await.map_err(failure)? else {
-            return Err(Border::KeyRevoked.into());
-        };
+        let attended = self.store.peer(node).await.map_err(failure)?;
+        self.meet(&attended.ok_or(Border::KeyRevoked)?).await
+    }
+
+    async fn meet(&self, attended: &PeerStatus) -> Answer<()> {
         let now = match attended.peer.stage {
             Stage::Registered => usher_kernel::Timestamp::ZERO,
             Stage::Cordoned { .. } => self.store.now().await.map_err(failure)?,
@@ -115,7 +179,7 @@ impl Services {
                 return Err(Border::KeyRevoked.into());
             }
         };
-        self.mesh().meet(&attended, now);
+        self.mesh().meet(attended, now);
         Ok(())
     }
 
@@ -133,6 +197,11 @@ impl Services {
         }
         Ok(())
     }
+}
+
+/// The refusal of what needs a key that this process lacks.
+pub(super) fn lacking(key: &KeyId) -> Failure {
+    Border::KeyMissing { key: key.to_string() }.into()
 }
 
 fn left(until: Instant) -> Duration {

@@ -9,6 +9,7 @@ mod catalog;
 mod credentials;
 mod events;
 pub mod fleet;
+mod keys;
 mod labels;
 mod names;
 mod nodes;
@@ -86,6 +87,7 @@ impl Services {
             fleet: Arc::new(Machines { store: Arc::clone(&self.store) }),
             operators: self.clone(),
             agents: self.clone(),
+            keys: self.clone(),
             readiness: self,
         }
     }

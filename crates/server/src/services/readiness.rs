@@ -21,6 +21,7 @@ impl Readiness for Services {
             Err(_) => Some("no answer in time".to_owned()),
         };
         let mut checks = vec![Check { name: "database".to_owned(), failing: database }];
+        checks.push(Check { name: "key".to_owned(), failing: self.failing_key().await });
         for (name, attached) in self.worlds.iter() {
             let health = match timeout(PATIENCE, attached.world.health()).await {
                 Ok(healthy) => healthy.err().map(|why| why.to_string()),
@@ -33,5 +34,15 @@ impl Readiness for Services {
         }
         checks.push(Check { name: "worker".to_owned(), failing: self.tally.trouble() });
         checks
+    }
+}
+
+impl Services {
+    /// Why this process cannot derive every secret. A database that does not answer is another
+    /// check.
+    async fn failing_key(&self) -> Option<String> {
+        let _ = timeout(PATIENCE, self.plane.refresh_keys()).await;
+        let missing = self.plane.keys.missing()?;
+        Some(format!("key {missing} is not in the key file of this server"))
     }
 }

@@ -171,7 +171,6 @@ impl Services {
             installation: self.store.installation().id,
             api_url: self.pins.api_url.clone(),
             agent_image: self.pins.agent_image.clone(),
-            key_id: self.plane.key.id(),
         }
     }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use usher_api::views::Advice;
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::reason::Reason;
+use usher_domain::object::enrolment::KeyId;
 use usher_domain::object::reasons::Page;
 use usher_kernel::Timestamp;
 
@@ -56,6 +57,19 @@ pub(super) fn render(page: Page, symptom: String, fill: impl Fn(&str) -> String)
         remedy: fill(it.remedy),
     });
     Entry { summary: fill(page.sentence), advice }
+}
+
+/// Advice while this server lacks a key.
+pub(super) fn key_missing(key: &KeyId) -> Advice {
+    Advice {
+        symptom: format!("this server lacks key {key} of the installation"),
+        diagnosis: "nodes that call with a secret of this key cannot be authenticated here; they \
+            are not lost"
+            .to_owned(),
+        remedy: "restore the key in the key file of this server; it is read again by itself; do \
+            not replace nodes"
+            .to_owned(),
+    }
 }
 
 /// Advice about failed steps and parked items.

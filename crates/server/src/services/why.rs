@@ -38,7 +38,13 @@ impl Services {
         }
         let parked = attention.as_ref().is_some_and(|it| it.entry.parked);
         let trouble = attention.as_ref().and_then(|it| it.trouble.clone());
-        let mut advice: Vec<Advice> = entry.advice.into_iter().collect();
+        self.plane.refresh_keys().await.map_err(failure)?;
+        let missing = self.plane.keys.missing();
+        // Without the key healthy nodes seem lost: nothing else is advised.
+        let mut advice: Vec<Advice> = match &missing {
+            Some(key) => vec![runbook::key_missing(key)],
+            None => entry.advice.into_iter().collect(),
+        };
         advice.extend(runbook::beside(&live, trouble.as_deref(), parked));
         Ok(Why {
             resource,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use usher_domain::broker::accept::{Minted, Provision, provision};
 use usher_domain::object::id::{ProviderConfigId, ResourceId, TenancyId};
-use usher_domain::tokens::ServerKey;
+use usher_domain::object::key::ServerKey;
 use usher_server::seed;
 use usher_store::migrate::Direction;
 use usher_store::{Acceptance, Place, Settings, Store, WorkItem};
@@ -30,6 +30,7 @@ impl TestEnv {
         Store::migrate(&place, Direction::Up).await.unwrap();
         let store = Arc::new(Store::open(&place, settings).await.unwrap());
         seed::seed(&store, "local").await.unwrap();
+        store.admit_key(key().id().clone()).await.unwrap();
         Self { store, _dir: dir }
     }
 
@@ -52,7 +53,6 @@ impl TestEnv {
             installation: store.installation().id,
             api_url: "http://127.0.0.1:1".parse().unwrap(),
             agent_image: "usher.dev/agent:1".parse().unwrap(),
-            key_id: key().id(),
         };
         let snapshot = store.snapshot(&command, None).await.unwrap();
         let accepted = provision(&command, &snapshot.views, &minted, snapshot.now).unwrap();

@@ -6,11 +6,12 @@ use usher_domain::broker::facts::GenerationState;
 use usher_domain::broker::snapshot::{PeerState, TokenState};
 use usher_domain::object::enrolment::{Nonce, PublicKey};
 use usher_domain::object::id::{PeerId, ProjectId, TokenId};
+use usher_domain::object::key::ServerKey;
 use usher_domain::peers::{
     self, Cause, DrainStep, Liveness, Others, Patience, Registration, Stage, Survivor,
 };
 use usher_domain::tokens::{
-    Consumption, Issue, Lifetime, Outcome, Refusal, Request, ResourceView, ServerKey, Token,
+    Consumption, Issue, Lifetime, Outcome, Refusal, Request, ResourceView, Token,
 };
 use usher_kernel::{Generation, Timestamp, Trouble};
 use uuid::Uuid;

@@ -27,7 +27,6 @@ use crate::broker::breakage::Breakage;
 use crate::broker::driver_step::Notes;
 use crate::broker::execute::Request;
 use crate::broker::fault::Fault;
-use crate::broker::mesh::server_key;
 use crate::broker::outside::{Kind, Object, Outside};
 use crate::broker::plan::{PAIRS, Plan, Wishes};
 use crate::broker::reader::Reader;
@@ -221,7 +220,6 @@ impl State {
             installation: installation(),
             api_url: "https://usher.example".parse().ok()?,
             agent_image: "registry.example/usher:1".parse().ok()?,
-            key_id: server_key()?.id(),
         };
         Some((command, views, minted))
     }

@@ -17,7 +17,7 @@ use usher_domain::broker::side_writes::SideWrites;
 use usher_domain::broker::snapshot::{Peer, PeerState, TokenState};
 use usher_domain::broker::tombstone::Tombstone;
 use usher_domain::object::authority::{Authority, Pin};
-use usher_domain::object::enrolment::{KeyId, TokenText};
+use usher_domain::object::enrolment::TokenText;
 use usher_domain::object::id::{
     BlueprintVersionId, CredentialId, InstallationId, PeerId, ProjectId, ProviderConfigId,
     ResourceId, TenancyId,
@@ -298,7 +298,6 @@ fn declared(number: u8, wish: &Wish, config: &ProviderConfig) -> Option<Declared
             parameters: parameters(wish)?,
             api_url: wish.api_url.parse().ok()?,
             agent_image: "registry.example/usher/agent:0.1.0".parse().ok()?,
-            key_id: KeyId::from_stored("key-1"),
             provider_config: config.id,
         },
     })

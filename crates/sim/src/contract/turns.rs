@@ -70,7 +70,6 @@ pub(super) fn accepted(
         installation: port.ids().installation,
         api_url: "https://usher.example".parse().expect("a URL"),
         agent_image: "registry.example/usher:1".parse().expect("an image"),
-        key_id: server_key().expect("a key").id(),
     };
     accept::provision(&command, &snapshot.views, &minted, snapshot.now)
 }

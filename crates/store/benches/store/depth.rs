@@ -16,8 +16,8 @@ const SAMPLES: usize = 400;
 const BATCH: u64 = 50_000;
 /// The columns of a resource that a copy shares with its original.
 const SHARED: &str = "project, blueprint_version, credential, provider_config, installation, world,
-    namespace, composite, role, strategy, parameters, api_url, agent_image, key_id, phase,
-    generation, generation_state, created_at, updated_at, phase_since";
+    namespace, composite, role, strategy, parameters, api_url, agent_image, phase, generation,
+   , generation_state, created_at, updated_at, phase_since";
 
 pub(crate) async fn measure(bench_env: &BenchEnv, sizes: Sizes) {
     let world = World::new(&bench_env.store).await;

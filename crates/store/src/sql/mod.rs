@@ -7,8 +7,8 @@
 //! **Invariants**
 //! - No transaction waits for an advisory lock or notifies: nothing serialises the commits. The
 //!   lock of a server's presence is its own, and no other ever takes it.
-//! - Locks are taken in one order: the record's row, then its tokens, then the ProviderConfig's
-//!   row; entries of the queue last, unless the record's row is held.
+//! - Locks are taken in one order: the record's row, then its tokens, then the key, then the
+//!   ProviderConfig's row; entries of the queue last, unless the record's row is held.
 //! - A row is locked by one statement and read by the next: a statement that waits for a lock sees
 //!   the other tables as they were before it waited.
 
@@ -19,6 +19,7 @@ pub(crate) mod events;
 pub(crate) mod group;
 pub(crate) mod idempotency;
 pub(crate) mod installation;
+pub(crate) mod keys;
 pub(crate) mod machines;
 pub(crate) mod migrate;
 pub(crate) mod names;

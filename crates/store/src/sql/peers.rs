@@ -1,6 +1,7 @@
 //! Peers: enrolment, liveness, and the stage of a drain.
 
 use sqlx::QueryBuilder;
+use usher_domain::object::enrolment::KeyId;
 use usher_domain::object::id::{PeerId, ProjectId, ResourceId, TokenId};
 use usher_domain::peers::{self, Forced, Peer, Registration, Stage};
 use usher_domain::tokens::{Consumption, Token};
@@ -9,7 +10,7 @@ use uuid::Uuid;
 
 use super::port::Port;
 use super::record::{corrupt, generation, word};
-use super::{Conn, Db, queue};
+use super::{Conn, Db, keys, queue};
 use crate::column::{Ids, Time};
 use crate::error::{Doing as _, Error};
 use crate::peers::{PeerFilter, PeerStatus};
@@ -18,6 +19,7 @@ use crate::presence::ServerNumber;
 
 reads! {
     fn peer(id: PeerId) -> Option<PeerStatus> = |conn| find(conn, id);
+    fn node(id: PeerId) -> Option<(PeerStatus, KeyId)> = |conn| with_current_key(conn, id);
     fn peers(resource: ResourceId) -> Vec<Peer> = |conn| of_resource(conn, resource);
     fn peers_of(resources: Vec<ResourceId>) -> Vec<PeerStatus>
         = |conn| of_resources(conn, resources);
@@ -65,6 +67,7 @@ pub(crate) struct PeerRow {
     pub(crate) asked_at: Option<Time>,
     pub(crate) acknowledged: Option<i64>,
     pub(crate) heard_by: Option<i64>,
+    pub(crate) key_id: String,
 }
 
 #[derive(sqlx::FromRow)]
@@ -81,11 +84,18 @@ struct NamedPeerRow {
     peer: PeerRow,
 }
 
+#[derive(sqlx::FromRow)]
+struct KeyedPeerRow {
+    current_key: String,
+    #[sqlx(flatten)]
+    peer: PeerRow,
+}
+
 macro_rules! peer_columns {
     () => {
         "id, token, resource, generation, project, nonce, public_key, registered_at, stage,
         cordoned_at, key_revoked_at, deregistered_at, cause, forced_by, forced_at, lost_since,
-        asked_at, acknowledged, heard_by"
+        asked_at, acknowledged, heard_by, key_id"
     };
 }
 
@@ -109,9 +119,10 @@ pub(crate) async fn register(
         "INSERT INTO peers (",
         peer_columns!(),
         ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-            NULL, NULL, NULL)"
+            NULL, NULL, NULL, $10)"
     );
     let Peer { id, registration, registered_at, stage, forced: _ } = registered.peer;
+    let key = keys::current(conn).await?;
     sqlx::query::<Db>(sql)
         .bind(id.as_uuid())
         .bind(registration.token.as_uuid())
@@ -122,6 +133,7 @@ pub(crate) async fn register(
         .bind(registration.public_key.to_string())
         .bind(Time(registered_at))
         .bind(stage.as_str())
+        .bind(key.as_str())
         .execute(&mut *conn)
         .await
         .doing("register a peer")?;
@@ -214,6 +226,21 @@ async fn find(conn: &mut Conn, id: PeerId) -> Result<Option<PeerStatus>, Error> 
     let sql = concat!("SELECT ", peer_columns!(), " FROM peers WHERE id = $1");
     let found = rows(conn, sqlx::query_as::<Db, PeerRow>(sql).bind(id.as_uuid())).await?;
     Ok(found.into_iter().next())
+}
+
+/// A peer, and the key of the secret that it should call with.
+async fn with_current_key(
+    conn: &mut Conn,
+    id: PeerId,
+) -> Result<Option<(PeerStatus, KeyId)>, Error> {
+    let sql = concat!(
+        "SELECT (SELECT k.id FROM server_keys AS k WHERE k.state = 'current') AS current_key, ",
+        peer_columns!(),
+        " FROM peers WHERE id = $1"
+    );
+    let row = sqlx::query_as::<Db, KeyedPeerRow>(sql).bind(id.as_uuid()).fetch_optional(conn).await;
+    let Some(row) = row.doing("read a peer")? else { return Ok(None) };
+    Ok(Some((row.peer.status()?, KeyId::from_stored(row.current_key))))
 }
 
 async fn rows(
@@ -310,7 +337,9 @@ impl PeerRow {
         let asked_at = self.asked_at.map(|it| it.0);
         let acknowledged = self.acknowledged.unwrap_or(0).unsigned_abs();
         let heard_by = self.heard_by.map(ServerNumber);
-        Ok(PeerStatus { peer: self.peer()?, lost_since, asked_at, acknowledged, heard_by })
+        let key_id = KeyId::from_stored(self.key_id.clone());
+        let peer = self.peer()?;
+        Ok(PeerStatus { peer, lost_since, asked_at, acknowledged, heard_by, key_id })
     }
 
     fn peer(self) -> Result<Peer, Error> {

@@ -152,6 +152,7 @@ impl Port {
             let forget = self.pool.write(move |conn| Box::pin(machines::forget(conn, batch)));
             swept.machines = forget.await?;
         }
+        self.retire_keys().await?;
         let most = swept.events.max(swept.keys).max(swept.machines);
         swept.more = most >= u64::from(batch);
         Ok(swept)

@@ -15,11 +15,11 @@ use usher_domain::object::id::{
     BlueprintId, BlueprintVersionId, CloudId, CredentialId, ProjectId, ProviderConfigId,
     ResourceId, TenancyId,
 };
+use usher_domain::object::key::ServerKey;
 use usher_domain::object::kv::KvCoordinates;
 use usher_domain::object::provider::Provider;
 use usher_domain::placements::{NamespacePhase, Placement};
 use usher_domain::projects::Project;
-use usher_domain::tokens::ServerKey;
 use usher_kernel::{NameState, Record, Row};
 use usher_sim::contract::port::TestIds;
 use usher_store::{Acceptance, Error, Held, Leased, ResourceWrite, Store, WorkItem};
@@ -54,6 +54,7 @@ impl World {
     /// A world with these ids.
     pub(crate) async fn on(store: &Arc<Store>, ids: &TestIds) -> Self {
         let TestIds { project, blueprint_version, credential, .. } = *ids;
+        store.admit_key(server_key().id().clone()).await.unwrap();
         let now = store.now().await.unwrap();
         let slug = format!("p{}", Uuid::now_v7().simple());
         let name = "Demo".parse().unwrap();
@@ -97,7 +98,6 @@ impl World {
             installation: self.store.installation().id,
             api_url: "https://usher.example".parse().unwrap(),
             agent_image: "registry.example/usher:1".parse().unwrap(),
-            key_id: server_key().id(),
         }
     }
 

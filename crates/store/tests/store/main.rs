@@ -20,6 +20,8 @@ mod fleet;
 #[cfg(test)]
 mod group;
 #[cfg(test)]
+mod keys;
+#[cfg(test)]
 mod ledger;
 #[cfg(test)]
 mod log;

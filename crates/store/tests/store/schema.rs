@@ -11,6 +11,7 @@ use usher_domain::broker::phase::Phase;
 use usher_domain::broker::provider_config;
 use usher_domain::credentials::AssignmentState;
 use usher_domain::fleet;
+use usher_domain::object::key::KeyState;
 use usher_domain::object::provider::Provider;
 use usher_domain::operators::Role;
 use usher_domain::peers::{Cause, Stage};
@@ -61,6 +62,7 @@ fn closed_sets() -> BTreeMap<&'static str, Vec<&'static str>> {
         ),
         ("provider_configs_provider_check", providers),
         ("queue_kind_check", WorkItem::KINDS.to_vec()),
+        ("server_keys_state_check", words(KeyState::ALL, KeyState::as_str)),
         ("sinks_parked_check", words(sinks::Parked::ALL, sinks::Parked::as_str)),
         ("sinks_scheme_check", words(sinks::Scheme::ALL, sinks::Scheme::as_str)),
         ("sinks_secret_place_check", words(sinks::SecretPlace::ALL, sinks::SecretPlace::as_str)),
@@ -73,12 +75,13 @@ fn closed_sets() -> BTreeMap<&'static str, Vec<&'static str>> {
 }
 
 /// CHECKs with words that are no closed set of one column.
-const RULES: [&str; 8] = [
+const RULES: [&str; 9] = [
     "assignments_decided_check",
     "operator_tokens_reach_check",
     "peers_stage_times_check",
     "resources_end_check",
     "resources_intent_check",
+    "server_keys_times_check",
     "tokens_consumed_check",
     "tokens_end_check",
     "peers_forced_check",
@@ -106,7 +109,7 @@ async fn checks(test_database: &TestDatabase) -> BTreeMap<String, String> {
                 let (name, rest) = text.split_once(char::is_whitespace)?;
                 rest.trim_start().starts_with("CHECK").then(|| {
                     // The text of one CHECK ends where the next column begins.
-                    let end = rest.match_indices(",\n").map(|(at, _)| at);
+                    let end = rest.match_indices(',').map(|(at, _)| at);
                     let closes = |at: &usize| {
                         let part = &rest[..*at];
                         part.matches('(').count() == part.matches(')').count()

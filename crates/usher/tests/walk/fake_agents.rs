@@ -171,7 +171,7 @@ async fn live(
     }
     let Ok(lock) = Lock::take(&folder.join(LOCK)) else { return };
     let in_flight = folder.join("in-flight");
-    let enrolled = EnrolledNode { client: Arc::new(client), node, in_flight, pace: PACE };
+    let enrolled = EnrolledNode::new(client, node, in_flight, PACE);
     if matches!(enrolled.run(&lock, stop).await, Ok(Ending::Left)) {
         counts.left.fetch_add(1, Ordering::Relaxed);
     }

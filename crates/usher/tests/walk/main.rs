@@ -8,6 +8,7 @@ mod caller;
 mod fake_agents;
 mod flood;
 mod fuzz;
+mod keys;
 mod kills;
 mod many;
 mod order;

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use usher_domain::object::id::ResourceId;
+use usher_domain::object::key::ServerKey;
 use usher_domain::object::name;
-use usher_domain::tokens::ServerKey;
 use usher_kernel::Generation;
 
 use crate::rest::NEVER_LOST;

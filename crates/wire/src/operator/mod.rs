@@ -20,8 +20,8 @@ pub use fleet::{
 };
 pub use tenancy::{
     Assignment, AuditEntry, Blueprint, BlueprintVersion, Check, Cloud, Credential, Finding,
-    Imported, IssuedOperatorToken, Labels, Node, OperatorToken, Placement, Project, Ready, Tenancy,
-    Token, Whoami,
+    Imported, IssuedOperatorToken, Labels, Node, OperatorToken, Placement, Project, Ready,
+    RotateKey, ServerKey, Tenancy, Token, VerifyReceipt, Whoami,
 };
 
 /// Declares bodies: requests refuse unknown fields, answers ignore them.
@@ -371,6 +371,10 @@ bodies! {
         pub rows: Vec<ReceiptRow>,
         /// The ProviderConfig it shares.
         pub provider_config: Option<SharedConfig>,
+        /// The server key of the code.
+        pub key_id: String,
+        /// The message authentication code of the other fields, in base64url.
+        pub mac: String,
     }
 
     answer

@@ -268,6 +268,43 @@ bodies! {
     }
 
     answer
+    /// A key that secrets are derived with; the key itself is in the key file.
+    ServerKey {
+        /// Its id.
+        pub id: String,
+        /// `current`, `previous` or `retired`.
+        pub state: String,
+        /// When it became current.
+        pub current_since: String,
+        /// When the next key became current.
+        pub superseded_at: Option<String>,
+        /// When no secret named it any more.
+        pub retired_at: Option<String>,
+        /// How many bootstrap tokens that may still be redeemed name it.
+        pub tokens: u64,
+        /// How many nodes call with a secret of it.
+        pub nodes: u64,
+        /// Whether the answering server holds it.
+        pub held: bool,
+        /// Whether it may be removed from the key file.
+        pub removable: bool,
+    }
+
+    request
+    /// A rotation of the server key.
+    RotateKey {
+        /// The id of the key that is current until then.
+        pub from: String,
+    }
+
+    request
+    /// A receipt to verify.
+    VerifyReceipt {
+        /// The receipt, as it was answered.
+        pub receipt: Map<String, Value>,
+    }
+
+    answer
     /// A readiness check.
     Check {
         /// Its name.

@@ -14,7 +14,6 @@ use usher_api::ports::{Answer, Failure, Ports};
 use usher_api::views::{Caller, Check, LogEntry, Page, Paging, ResourceView, Subject};
 use usher_domain::blueprint::{CompositeType, InjectionStrategy, MeshRole, ParameterValues};
 use usher_domain::broker::aggregate::{Declared, Pinned, Resource};
-use usher_domain::object::enrolment::KeyId;
 use usher_domain::object::id::{
     BlueprintVersionId, CredentialId, EventId, InstallationId, OperatorTokenId, PeerId, ProjectId,
     ProviderConfigId, ResourceId, TenancyId,
@@ -121,6 +120,7 @@ impl Fake {
             fleet: it.clone(),
             operators: it.clone(),
             agents: it.clone(),
+            keys: it.clone(),
             readiness: it,
         }
     }
@@ -229,7 +229,6 @@ fn resource(id: ResourceId, project: ProjectId, name: &str) -> Resource {
             parameters: ParameterValues::default(),
             api_url: "https://usher.example:7420".parse().unwrap(),
             agent_image: "registry.example/usher/agent:0.1.0".parse().unwrap(),
-            key_id: KeyId::from_stored("key-1"),
             provider_config: ProviderConfigId::from_uuid(uuid(24)),
         },
     };

@@ -4,19 +4,21 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use usher_api::ports::{
-    AgentFeed, Agents, Answer, Events, Failure, Feed, Nodes, Orphans, Readiness, Resources,
+    AgentFeed, Agents, Answer, Events, Failure, Feed, Keys, Nodes, Orphans, Readiness, Resources,
 };
 use usher_api::refusal::{Refusal, Thing};
 use usher_api::views::{
     AgentMessage, Beat, BeatAnswer, Caller, Check, Cursor, Declaration, Enrolled, GuardView,
-    KeyUse, LogEntry, NodeQuery, NodeView, Orphan, Page, Paging, Plan, PlanStep, Provisioned,
-    Receipt, Registration, ResourceQuery, ResourceView, TokenView, Why,
+    KeyUse, KeyView, LogEntry, NodeQuery, NodeView, Orphan, Page, Paging, Plan, PlanStep,
+    Provisioned, Receipt, Registration, ResourceQuery, ResourceView, TokenView, Why,
 };
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::reason::Reason;
 use usher_domain::broker::refusal::Refusal as Broker;
+use usher_domain::object::enrolment::KeyId;
 use usher_domain::object::id::{PeerId, ProjectId, ResourceId};
 use usher_domain::object::idempotency;
+use usher_domain::object::key::{KeyRecord, KeyState, ServerKey};
 use usher_domain::object::manifest::SecretText;
 use usher_domain::peers::{Liveness, Peer, Registration as Registered, Stage};
 use usher_domain::tokens;
@@ -257,7 +259,7 @@ fn gone_view() -> NodeView {
 impl Nodes for Fake {
     async fn tokens(&self, project: Option<ProjectId>, paging: Paging) -> Answer<Page<TokenView>> {
         self.check()?;
-        let key = tokens::ServerKey::new([7; 32]).unwrap();
+        let key = ServerKey::new([7; 32]).unwrap();
         let issue = tokens::Issue {
             resource: first(),
             project: demo(),
@@ -294,6 +296,35 @@ impl Nodes for Fake {
 }
 
 #[async_trait]
+impl Keys for Fake {
+    async fn list(&self) -> Answer<Vec<KeyView>> {
+        self.check()?;
+        let key = KeyRecord {
+            id: KeyId::from_stored("key-1"),
+            state: KeyState::Current,
+            current_since: START,
+            superseded_at: None,
+            retired_at: None,
+        };
+        Ok(vec![KeyView { key, tokens: 1, nodes: 2, held: true }])
+    }
+
+    async fn rotate(&self, _: &Caller, _: &KeyId) -> Answer<Vec<KeyView>> {
+        Keys::list(self).await
+    }
+
+    async fn seal(&self, receipt: &[u8]) -> Answer<(KeyId, String)> {
+        self.check()?;
+        Ok((KeyId::from_stored("key-1"), receipt.len().to_string()))
+    }
+
+    async fn is_sealed(&self, receipt: &[u8], _: &KeyId, code: &str) -> Answer<bool> {
+        self.check()?;
+        Ok(receipt.len().to_string() == code)
+    }
+}
+
+#[async_trait]
 impl Agents for Fake {
     async fn register(&self, registration: Registration) -> Answer<Enrolled> {
         self.check()?;
@@ -320,7 +351,7 @@ impl Agents for Fake {
     async fn heartbeat(&self, _: PeerId, beat: Beat) -> Answer<BeatAnswer> {
         self.check()?;
         let drain = beat.draining.then_some(Duration::from_secs(30));
-        Ok(BeatAnswer { snapshot: beat.acknowledged, drain })
+        Ok(BeatAnswer { snapshot: beat.acknowledged, drain, secret: None })
     }
 
     async fn stream(&self, _: PeerId, last: Option<String>) -> Answer<Box<dyn AgentFeed>> {

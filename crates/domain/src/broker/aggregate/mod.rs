@@ -12,7 +12,6 @@ use super::render::{AgentImage, ApiUrl, anchor};
 use super::verdict::{RecordChange, Verdict};
 use crate::blueprint::MeshRole;
 use crate::blueprint::{CompositeType, InjectionStrategy, ParameterValues};
-use crate::object::enrolment::KeyId;
 use crate::object::id::{
     BlueprintVersionId, CredentialId, InstallationId, ProjectId, ProviderConfigId, ResourceId,
     TenancyId,
@@ -85,8 +84,6 @@ pub struct Pinned {
     pub api_url: ApiUrl,
     /// What its agent is.
     pub agent_image: AgentImage,
-    /// The key its tokens are derived with.
-    pub key_id: KeyId,
     /// The ProviderConfig's counted row.
     pub provider_config: ProviderConfigId,
 }

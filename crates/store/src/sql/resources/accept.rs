@@ -119,7 +119,7 @@ async fn insert_resources(conn: &mut Conn, group: &[Arc<Declared>]) -> Result<()
     let mut sql = QueryBuilder::<Db>::new(
         "INSERT INTO resources (id, name, tenancy, project, blueprint_version, credential,
             provider_config, installation, world, namespace, composite, xr_name, role, strategy,
-            parameters, api_url, agent_image, key_id, phase, generation, generation_state,
+            parameters, api_url, agent_image, phase, generation, generation_state,
             created_at, updated_at, phase_since) ",
     );
     sql.push_values(group, |mut values, declared| {
@@ -142,7 +142,6 @@ async fn insert_resources(conn: &mut Conn, group: &[Arc<Declared>]) -> Result<()
             .push_bind(Json(&it.pinned.parameters))
             .push_bind(it.pinned.api_url.as_str())
             .push_bind(it.pinned.agent_image.as_str())
-            .push_bind(it.pinned.key_id.as_str())
             .push_bind(it.phase.as_str())
             .push_bind(i64::from(it.generation.0))
             .push_bind(it.generation_state.as_str())

@@ -76,6 +76,7 @@ struct PeerCells {
     asked_at: Option<Time>,
     acknowledged: Option<i64>,
     heard_by: Option<i64>,
+    peer_key_id: Option<String>,
 }
 
 /// Reads it. A peer has a token, and a token has at most one peer.
@@ -91,7 +92,8 @@ async fn read(conn: &mut Conn, resource: &Resource) -> Result<ResourceContext, E
         t.consumed_key, t.consumed_at, t.revoked_at,
         p.id AS peer_id, p.generation AS peer_generation, p.nonce, p.public_key, p.registered_at,
         p.stage, p.cordoned_at, p.key_revoked_at, p.deregistered_at, p.cause, p.forced_by,
-        p.forced_at, p.lost_since, p.asked_at, p.acknowledged, p.heard_by
+        p.forced_at, p.lost_since, p.asked_at, p.acknowledged, p.heard_by,
+        p.key_id AS peer_key_id
         FROM (SELECT 1 AS it) AS one
         LEFT JOIN worlds AS w ON w.name = $1
         LEFT JOIN provider_configs AS c ON c.id = $2
@@ -218,6 +220,7 @@ impl PeerCells {
             asked_at: self.asked_at,
             acknowledged: self.acknowledged,
             heard_by: self.heard_by,
+            key_id: self.peer_key_id?,
         })
     }
 }

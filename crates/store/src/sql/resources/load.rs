@@ -6,7 +6,6 @@ use sqlx::types::Json;
 use usher_domain::broker::aggregate::{Fields, Pinned, Resource};
 use usher_domain::broker::event::Outcome;
 use usher_domain::broker::refusal::Refusal;
-use usher_domain::object::enrolment::KeyId;
 use usher_domain::object::id::{
     BlueprintVersionId, CredentialId, InstallationId, ProjectId, ProviderConfigId, ResourceId,
     TenancyId,
@@ -34,7 +33,7 @@ macro_rules! record_columns {
             name_ledger!(),
             " AS name_ledger, r.id, r.name, r.tenancy, r.project, r.blueprint_version, r.credential,
             r.provider_config, r.installation, r.world, r.namespace, r.composite, r.xr_name, r.role,
-            r.strategy, r.parameters, r.api_url, r.agent_image, r.key_id, r.phase, r.generation,
+            r.strategy, r.parameters, r.api_url, r.agent_image, r.phase, r.generation,
             r.generation_state, r.deletion_requested_at, r.grace_until, r.substrate_ready_at,
             r.outcome, r.created_at, r.updated_at, r.phase_since"
         )
@@ -109,7 +108,6 @@ pub(super) struct ResourceRow {
     parameters: Json<Value>,
     api_url: String,
     agent_image: String,
-    key_id: String,
     phase: String,
     generation: i64,
     generation_state: String,
@@ -179,7 +177,6 @@ impl ResourceRow {
             parameters: from_json(row, "parameters", self.parameters.0)?,
             api_url: word(row, "api_url", &self.api_url)?,
             agent_image: word(row, "agent_image", &self.agent_image)?,
-            key_id: KeyId::from_stored(self.key_id),
             provider_config: ProviderConfigId::from_uuid(self.provider_config),
         };
         let at = |time: Option<Time>| time.map(|it| it.0);

@@ -79,7 +79,7 @@ async fn expired(conn: &mut Conn, keep: Duration, count: u32) -> Result<Vec<Uuid
     let sql = concat!(
         "SELECT resource FROM tombstones WHERE created_at <= ",
         later!("$1"),
-        " ORDER BY buried_at LIMIT $2"
+        " ORDER BY created_at LIMIT $2"
     );
     sqlx::query_scalar::<Db, Uuid>(sql)
         .bind(i64::try_from(keep.as_micros()).unwrap_or(i64::MAX).saturating_neg())

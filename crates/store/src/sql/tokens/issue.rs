@@ -1,9 +1,11 @@
 //! Issuing the token of a generation.
 
 use usher_domain::object::id::ResourceId;
-use usher_domain::tokens::{Issue, Lifetime, ServerKey, Token};
+use usher_domain::object::key::ServerKey;
+use usher_domain::tokens::{Issue, Lifetime, Token};
 use usher_kernel::Generation;
 
+use super::super::keys;
 use super::super::port::Port;
 use super::super::resources::load;
 use super::super::{Conn, Db};
@@ -15,7 +17,7 @@ writes! {
         = |conn| insert(conn, &key, (resource, generation), lifetime);
 }
 
-/// Idempotent.
+/// Idempotent. A key that is not current any more is refused: it may be retired.
 async fn insert(
     conn: &mut Conn,
     key: &ServerKey,
@@ -25,6 +27,9 @@ async fn insert(
     let (record, now) = load::locked(conn, resource).await?;
     if !record.state.admits(generation) {
         return Err(Error::Leaving { what: format!("resource \"{resource}\"") });
+    }
+    if keys::current(conn).await? != *key.id() {
+        return Err(Error::Conflict);
     }
     let project = record.state.fields().project;
     let token = Token::issue(key, Issue { resource, project, generation, lifetime }, now);
