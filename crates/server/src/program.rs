@@ -127,8 +127,7 @@ impl Server {
             alarms: Arc::default(),
         };
         let fleet = Arc::new(usher_fleet::tally::Tally::default());
-        let plane = control;
-        Ok(Self { config, data, listener, connections, url, store, plane, tally, fleet })
+        Ok(Self { config, data, listener, connections, url, store, plane: control, tally, fleet })
     }
 
     pub fn url(&self) -> &str {
