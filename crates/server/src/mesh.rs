@@ -550,7 +550,7 @@ async fn until(at: Option<Instant>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use usher_domain::object::enrolment::{Nonce, PublicKey};
+    use usher_domain::object::enrolment::{KeyId, Nonce, PublicKey};
     use usher_domain::object::id::TokenId;
     use usher_domain::peers::Registration;
     use usher_kernel::Generation;
@@ -583,7 +583,8 @@ mod tests {
             stage: Stage::Registered,
             forced: None,
         };
-        PeerStatus { peer, lost_since: None, asked_at: None, acknowledged: 0, heard_by }
+        let key_id = KeyId::from_stored("key-1");
+        PeerStatus { peer, lost_since: None, asked_at: None, acknowledged: 0, heard_by, key_id }
     }
 
     fn sighting(present: &[ServerNumber], unheard: &[PeerStatus]) -> Sighting {

@@ -391,6 +391,8 @@ const fn is_keepers(point: Failpoint) -> bool {
         | Failpoint::AfterRedeem
         | Failpoint::BeforeDrain
         | Failpoint::AfterDrain
+        | Failpoint::KeyWritten
+        | Failpoint::KeyRecorded
         | Failpoint::BeforeAppend
         | Failpoint::BeforeSync
         | Failpoint::AfterSync
