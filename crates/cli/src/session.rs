@@ -24,7 +24,7 @@ pub struct Basics {
     /// Send the token without TLS to a server that is not on this computer
     #[arg(long)]
     pub allow_http: bool,
-    /// Trust the certificate authorities in this file, else in `USHER_CA_FILE`, else this computer's
+    /// Trust the authorities in this file, else in `USHER_CA_FILE`, else those of this computer
     #[arg(long, value_name = "FILE")]
     pub ca_file: Option<PathBuf>,
     /// Output format

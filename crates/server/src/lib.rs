@@ -3,9 +3,9 @@
 //! Read in this order: [`program`] (what is started and stopped), [`worker`] and [`steps`]
 //! (reconciliation), [`worlds`] and [`control_plane`] (access to worlds, and what worlds need of
 //! the server), [`waker`] (wake-ups by a watch), [`guard`], [`mesh`] and [`alarm`] (state in
-//! memory), [`presence`] and [`drains`] (other servers), [`housekeeping`], [`services`] (the API), [`fleet`] (the shard that manages machines),
-//! [`place`] and [`seed`] (the data directory). `usher-hosts` has the machines that
-//! `usher provider local` offers.
+//! memory), [`presence`] and [`drains`] (other servers), [`housekeeping`], [`services`] (the API),
+//! [`fleet`] (the shard that manages machines), [`place`] and [`seed`] (the data directory).
+//! `usher-hosts` has the machines that `usher provider local` offers.
 
 pub mod alarm;
 pub mod clock;

@@ -63,12 +63,12 @@ enum Manner {
 }
 
 /// The running nodes, by the names of their folders.
-type Running = Arc<Mutex<BTreeMap<String, AbortHandle>>>;
+pub(crate) type Running = Arc<Mutex<BTreeMap<String, AbortHandle>>>;
 
 /// The nodes of one world, until it is dropped.
 pub(crate) struct FakeAgents {
     pub(crate) counts: Arc<Counts>,
-    running: Running,
+    pub(crate) running: Running,
     watching: JoinHandle<()>,
     stop: watch::Sender<bool>,
 }
@@ -77,6 +77,9 @@ impl Drop for FakeAgents {
     fn drop(&mut self) {
         self.watching.abort();
         self.stop.send_replace(true);
+        for node in self.running.lock().unwrap().values() {
+            node.abort();
+        }
     }
 }
 
@@ -99,13 +102,6 @@ impl FakeAgents {
         let records = (folder, Arc::clone(&running));
         let watching = tokio::spawn(attend(records, manner, Arc::clone(&counts), stopped));
         Self { counts, running, watching, stop }
-    }
-
-    /// Ends the node of a resource without a farewell.
-    pub(crate) fn kill(&self, resource: &str) {
-        let running = self.running.lock().unwrap();
-        let node = running.iter().find(|(name, _)| name.contains(resource));
-        node.unwrap().1.abort();
     }
 }
 

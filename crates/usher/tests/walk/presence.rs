@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::caller::{Caller, SOON};
+use crate::fake_agents::FakeAgents;
 use crate::rest::NEVER_LOST;
 use crate::test_cluster::TestCluster;
 use crate::test_server::{PATIENCE, TestServer};
@@ -33,6 +34,12 @@ async fn on_the_first(cluster: &mut TestCluster, count: usize) -> Vec<String> {
     cluster.servers[1].start(None);
     cluster.servers[1].until_ready().await;
     ids
+}
+
+/// Ends the node of a resource without a farewell.
+fn kill_node(agents: &FakeAgents, resource: &str) {
+    let running = agents.running.lock().unwrap();
+    running.iter().find(|(name, _)| name.contains(resource)).unwrap().1.abort();
 }
 
 /// The node of a resource, as a server shows it.
@@ -77,7 +84,7 @@ async fn a_node_that_died_while_no_server_ran_is_lost() {
     for server in &mut cluster.servers {
         server.kill();
     }
-    cluster.agents.kill(&dead);
+    kill_node(&cluster.agents, &dead);
     for server in &mut cluster.servers {
         server.start(None);
     }
@@ -102,7 +109,7 @@ async fn the_nodes_of_a_killed_server_move_or_are_lost() {
     }
     cluster.servers[0].kill();
     for id in dead {
-        cluster.agents.kill(id);
+        kill_node(&cluster.agents, id);
     }
     for id in dead {
         until_lost(&mut cluster.servers[1], id).await;
@@ -150,7 +157,7 @@ async fn a_node_of_a_server_that_is_stopped_for_long_is_lost() {
     let Some(mut cluster) = TestCluster::open(2, &settings).await else { return };
     let ids = on_the_first(&mut cluster, 1).await;
     cluster.servers[0].signal(Signal::STOP);
-    cluster.agents.kill(&ids[0]);
+    kill_node(&cluster.agents, &ids[0]);
     until_lost(&mut cluster.servers[1], &ids[0]).await;
     cluster.servers[0].signal(Signal::CONT);
 }
@@ -168,7 +175,7 @@ async fn an_unheard_node_is_shown_as_unknown_and_when_it_counts_as_lost() {
     let why = server.why(&id).await;
     assert_eq!(why["summary"], "everything is as declared");
     server.kill();
-    cluster.agents.kill(&id);
+    kill_node(&cluster.agents, &id);
     server.start(None);
     server.until_ready().await;
     let begun = Instant::now();

@@ -8,26 +8,23 @@
 //! - Time in which this process did not run is not held against a node.
 //! - The instructions of a node are a state, not a queue: a broken stream misses nothing.
 
+mod silence;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::Instant;
 use usher_domain::object::id::{PeerId, ProjectId, ResourceId};
 use usher_domain::peers::{Heartbeat, Liveness, Patience, Peer, Stage};
 use usher_kernel::Timestamp;
-use usher_store::{Error, PeerStatus, ServerNumber, Sighting, Store, WorkItem};
+use usher_store::{Error, PeerStatus, ServerNumber, Store, WorkItem};
 
-use super::tally::{Count, Tally};
-use super::worker::stopped;
+pub use silence::Doubt;
+use silence::Expected;
 
-/// The delay before a failed write is retried.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
-
-/// How many looks at the nodes fit into the patience with them. A process that looks less than half
-/// as often was stopped or starved.
-const LOOKS: u32 = 4;
+use super::tally::Tally;
 
 /// Heartbeat and drain settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,13 +60,6 @@ pub struct HeartbeatOutcome {
     pub claim: Option<ServerNumber>,
 }
 
-/// How long a node is unknown, and how long until it counts as lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Doubt {
-    pub elapsed: Duration,
-    pub left: Duration,
-}
-
 /// The nodes of this process, in memory.
 #[derive(Debug)]
 pub struct Mesh {
@@ -95,12 +85,6 @@ struct Inner {
     resumed_at: Option<Instant>,
     /// Whether this process may refuse heartbeats for a key that it lacks.
     deaf: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Expected {
-    heard_by: Option<ServerNumber>,
-    since: Instant,
 }
 
 #[derive(Debug)]
@@ -192,65 +176,6 @@ impl Mesh {
             self.heard.notify_one();
         }
         HeartbeatOutcome { woken, claim }
-    }
-
-    /// This server is recorded to hear a node.
-    pub fn claimed(&self, id: PeerId, by: ServerNumber) {
-        let mut inner = self.inner();
-        inner.expected.remove(&id);
-        if let Some(node) = inner.nodes.get_mut(&id) {
-            node.heard_by = Some(by);
-            node.lost = false;
-        }
-    }
-
-    /// This server is present under a new number; its nodes have to be recorded again.
-    pub fn appear(&self, number: ServerNumber) {
-        self.inner().number = Some(number);
-    }
-
-    /// This server is absent: it vouches for no node and judges none.
-    pub fn vanish(&self) {
-        let mut inner = self.inner();
-        inner.number = None;
-        inner.present.clear();
-        inner.expected.clear();
-    }
-
-    /// Expects the nodes that no present server hears, each from the first poll that found it so.
-    pub fn expect(&self, sighting: &Sighting) {
-        let mut inner = self.inner();
-        let before = std::mem::take(&mut inner.expected);
-        inner.present.clone_from(&sighting.present);
-        for (id, heard_by) in &sighting.unheard {
-            let known = before.get(id).filter(|it| it.heard_by == *heard_by);
-            let fresh = Expected { heard_by: *heard_by, since: Instant::now() };
-            // It was claimed after the poll.
-            let own = inner.nodes.get(id).is_some_and(|it| inner.is_own(it));
-            if !own {
-                inner.expected.insert(*id, known.copied().unwrap_or(fresh));
-            }
-        }
-        let expects = !inner.expected.is_empty();
-        drop(inner);
-        if expects {
-            self.heard.notify_one();
-        }
-    }
-
-    /// How many nodes no present server hears.
-    pub fn unheard(&self) -> usize {
-        self.inner().expected.len()
-    }
-
-    /// How long a node is unknown, if it is expected.
-    pub fn doubt(&self, id: PeerId) -> Option<Doubt> {
-        let inner = self.inner();
-        let expected = inner.expected.get(&id)?;
-        let patience = self.patience();
-        let counted = inner.counted_from(expected.since).elapsed();
-        let left = patience.saturating_sub(counted);
-        Some(Doubt { elapsed: expected.since.elapsed(), left })
     }
 
     /// The instructions of a loaded node.
@@ -368,70 +293,6 @@ impl Mesh {
         waits
     }
 
-    /// Records lost nodes until the server stops.
-    pub async fn listen(self: Arc<Self>, store: Arc<Store>, mut stop: watch::Receiver<bool>) {
-        let look_every = self.patience() / LOOKS;
-        let (mut looked_at, mut next) = (Instant::now(), None);
-        loop {
-            tokio::select! {
-                () = stopped(&mut stop) => return,
-                () = self.heard.notified() => {
-                    if next.is_none() {
-                        looked_at = Instant::now();
-                        next = Some(looked_at + look_every);
-                    }
-                    continue;
-                }
-                () = until(next) => {}
-            }
-            let silent = self.look(looked_at);
-            looked_at = Instant::now();
-            for (id, heard_by) in silent {
-                match store.lose_peer(id, heard_by).await {
-                    Ok(true) => {
-                        self.settled(id, true);
-                        self.tally.count(Count::NodesLost);
-                        tracing::warn!(node = %id, "node lost");
-                    }
-                    // It was deregistered, or another server hears it or has recorded its loss.
-                    Ok(false) => self.settled(id, false),
-                    Err(_) => sleep(RETRY_AFTER).await,
-                }
-            }
-            let soon = Instant::now() + look_every;
-            next = self.next_silence().map(|it| it.max(Instant::now()).min(soon));
-        }
-    }
-
-    /// When the next node would be lost.
-    fn next_silence(&self) -> Option<Instant> {
-        let patience = self.patience();
-        let inner = self.inner();
-        inner.watched().map(|(_, at, _)| at + patience).min()
-    }
-
-    /// The nodes whose patience has ended, with the server that is recorded to hear each. A look
-    /// that comes too long after the one before gives every node its patience again.
-    fn look(&self, looked_at: Instant) -> Vec<(PeerId, Option<ServerNumber>)> {
-        let mut inner = self.inner();
-        if looked_at.elapsed() > self.patience() / LOOKS * 2 {
-            inner.resumed_at = Some(Instant::now());
-        }
-        let lost = |at: &Instant| self.judge(*at) == Liveness::Lost;
-        let silent = inner.watched().filter(|(_, at, _)| lost(at));
-        silent.map(|(id, _, heard_by)| (id, heard_by)).collect()
-    }
-
-    /// The loss of a node was recorded, or is not for this server to record.
-    fn settled(&self, id: PeerId, lost: bool) {
-        let mut inner = self.inner();
-        inner.expected.remove(&id);
-        if let Some(node) = inner.nodes.get_mut(&id) {
-            node.lost = lost;
-            node.heard = node.heard.take().filter(|_| lost);
-        }
-    }
-
     fn judge(&self, heard_at: Instant) -> Liveness {
         let elapsed = Timestamp::ZERO.after(heard_at.elapsed());
         self.config.heartbeat.liveness(Some(Timestamp::ZERO), elapsed)
@@ -476,32 +337,6 @@ impl Node {
 }
 
 impl Inner {
-    /// Whether this server is recorded to hear a node.
-    fn is_own(&self, node: &Node) -> bool {
-        self.number.is_some() && node.heard_by == self.number
-    }
-
-    /// Whether another present server is recorded to hear a node.
-    fn is_elsewhere(&self, heard_by: Option<ServerNumber>) -> bool {
-        heard_by != self.number && heard_by.is_some_and(|it| self.present.contains(&it))
-    }
-
-    /// The nodes that this server judges: when their silence began, and the recorded server.
-    fn watched(&self) -> impl Iterator<Item = (PeerId, Instant, Option<ServerNumber>)> {
-        let judged = |it: &Node| self.is_own(it) || it.heard_by.is_none();
-        let own = self.nodes.iter().filter(move |(_, it)| judged(it) && !it.lost);
-        let own = own.filter(|_| self.number.is_some());
-        let own = own.filter_map(|(id, it)| Some((*id, it.heard.as_ref()?.at, it.heard_by)));
-        let expected = self.expected.iter().map(|(id, it)| (*id, it.since, it.heard_by));
-        let all = own.chain(expected).filter(|_| !self.deaf);
-        all.map(|(id, since, heard_by)| (id, self.counted_from(since), heard_by))
-    }
-
-    /// Missed heartbeats are not counted while this process did not run.
-    fn counted_from(&self, at: Instant) -> Instant {
-        self.resumed_at.map_or(at, |it| it.max(at))
-    }
-
     /// The resources that waited for this acknowledgement only.
     fn heard_of(&mut self, id: PeerId, acknowledged: u64) -> Vec<ResourceId> {
         let mut woken = Vec::new();
@@ -538,141 +373,4 @@ pub(super) async fn wake(store: &Store, waited: Vec<ResourceId>) -> Result<(), E
         store.wake(WorkItem::Resource(resource)).await?;
     }
     Ok(())
-}
-
-async fn until(at: Option<Instant>) {
-    match at {
-        Some(at) => sleep_until(at).await,
-        None => std::future::pending().await,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use usher_domain::object::enrolment::{KeyId, Nonce, PublicKey};
-    use usher_domain::object::id::TokenId;
-    use usher_domain::peers::Registration;
-    use usher_kernel::Generation;
-    use uuid::Uuid;
-
-    const SELF: ServerNumber = ServerNumber(7);
-    const OTHER: ServerNumber = ServerNumber(6);
-    const PATIENCE: Duration = Duration::from_secs(30);
-
-    fn mesh() -> Mesh {
-        let mesh = Mesh::new(MeshConfig::default(), Arc::default());
-        mesh.appear(SELF);
-        mesh
-    }
-
-    fn status(heard_by: Option<ServerNumber>) -> PeerStatus {
-        let nonce: Nonce = "nonce-nonce-nonce".parse().unwrap();
-        let key: PublicKey = "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=".parse().unwrap();
-        let peer = Peer {
-            id: PeerId::from_uuid(Uuid::from_u128(1)),
-            registration: Registration {
-                token: TokenId::from_uuid(Uuid::from_u128(2)),
-                resource: ResourceId::from_uuid(Uuid::from_u128(3)),
-                generation: Generation::FIRST,
-                project: ProjectId::from_uuid(Uuid::from_u128(4)),
-                nonce,
-                public_key: key,
-            },
-            registered_at: Timestamp::ZERO,
-            stage: Stage::Registered,
-            forced: None,
-        };
-        let key_id = KeyId::from_stored("key-1");
-        PeerStatus { peer, lost_since: None, asked_at: None, acknowledged: 0, heard_by, key_id }
-    }
-
-    fn sighting(present: &[ServerNumber], unheard: &[PeerStatus]) -> Sighting {
-        Sighting {
-            present: present.iter().copied().collect(),
-            unheard: unheard.iter().map(|it| (it.peer.id, it.heard_by)).collect(),
-            ..Sighting::default()
-        }
-    }
-
-    /// Looks as often as the listener does, for so long.
-    async fn look_for(mesh: &Mesh, span: Duration) -> Vec<(PeerId, Option<ServerNumber>)> {
-        let until = Instant::now() + span;
-        loop {
-            let looked_at = Instant::now();
-            let step = (PATIENCE / LOOKS).min(until.saturating_duration_since(looked_at));
-            tokio::time::advance(step).await;
-            let silent = mesh.look(looked_at);
-            if !silent.is_empty() || Instant::now() >= until {
-                return silent;
-            }
-        }
-    }
-
-    // Requirement: M-18
-    #[tokio::test(start_paused = true)]
-    async fn an_unheard_node_is_unknown_and_lost_after_the_patience() {
-        let mesh = mesh();
-        let it = status(Some(OTHER));
-        assert_eq!(mesh.liveness(&it), Liveness::Unknown, "before the first poll");
-        mesh.expect(&sighting(&[SELF, OTHER], &[]));
-        assert_eq!((mesh.liveness(&it), mesh.unheard()), (Liveness::Live, 0));
-        mesh.expect(&sighting(&[SELF], std::slice::from_ref(&it)));
-        assert_eq!((mesh.liveness(&it), mesh.unheard()), (Liveness::Unknown, 1));
-        let second = Duration::from_secs(1);
-        assert_eq!(look_for(&mesh, PATIENCE - second).await, []);
-        // A later poll does not begin the patience anew.
-        mesh.expect(&sighting(&[SELF], std::slice::from_ref(&it)));
-        assert_eq!(mesh.doubt(it.peer.id).unwrap().left, second);
-        assert_eq!(look_for(&mesh, second).await, [(it.peer.id, Some(OTHER))]);
-    }
-
-    // Requirement: M-18
-    #[tokio::test(start_paused = true)]
-    async fn a_node_is_judged_only_by_the_server_that_hears_it() {
-        let mesh = mesh();
-        let it = status(None);
-        mesh.meet(&it, Timestamp::ZERO);
-        assert_eq!(mesh.hear(it.peer.id, 0, "").claim, Some(SELF));
-        assert_eq!(mesh.liveness(&it), Liveness::Unknown, "until it is recorded");
-        mesh.claimed(it.peer.id, SELF);
-        assert_eq!(mesh.hear(it.peer.id, 0, "").claim, None, "a heartbeat writes nothing");
-        assert_eq!(mesh.liveness(&it), Liveness::Live);
-        mesh.expect(&sighting(&[SELF, OTHER], &[]));
-        mesh.meet(&status(Some(OTHER)), Timestamp::ZERO);
-        assert_eq!(look_for(&mesh, PATIENCE * 3).await, [], "it moved to another server");
-        assert_eq!(mesh.liveness(&status(Some(OTHER))), Liveness::Live);
-    }
-
-    // Requirement: M-19
-    #[tokio::test(start_paused = true)]
-    async fn time_in_which_the_process_did_not_run_is_not_counted() {
-        let mesh = mesh();
-        let it = status(Some(SELF));
-        mesh.meet(&it, Timestamp::ZERO);
-        mesh.hear(it.peer.id, 0, "");
-        let looked_at = Instant::now();
-        tokio::time::advance(PATIENCE * 2).await;
-        assert_eq!(mesh.look(looked_at), []);
-        assert_eq!(mesh.liveness(&it), Liveness::Live);
-        assert_eq!(look_for(&mesh, PATIENCE).await, [(it.peer.id, Some(SELF))]);
-    }
-
-    // Requirement: M-19
-    #[tokio::test(start_paused = true)]
-    async fn an_absent_server_vouches_for_no_node_and_judges_none() {
-        let mesh = mesh();
-        let it = status(Some(SELF));
-        mesh.meet(&it, Timestamp::ZERO);
-        mesh.hear(it.peer.id, 0, "");
-        mesh.expect(&sighting(&[SELF, OTHER], &[]));
-        mesh.vanish();
-        assert_eq!(mesh.liveness(&it), Liveness::Unknown);
-        assert_eq!(mesh.liveness(&status(Some(OTHER))), Liveness::Unknown);
-        assert_eq!(look_for(&mesh, PATIENCE * 2).await, []);
-        assert_eq!(mesh.hear(it.peer.id, 0, "").claim, None);
-        let next = ServerNumber(8);
-        mesh.appear(next);
-        assert_eq!(mesh.hear(it.peer.id, 0, "").claim, Some(next), "it is recorded anew");
-    }
 }
