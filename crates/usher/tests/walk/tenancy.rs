@@ -5,7 +5,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::test_server::TestServer;
+use crate::caller::SOON;
+use crate::test_server::{PATIENCE, TestServer};
 
 const XRD: &str = "
 apiVersion: apiextensions.crossplane.io/v2
@@ -124,6 +125,13 @@ async fn a_node_uses_own_tenancy_objects_and_most_are_deletable_after_it() {
     done(&server, "deprovision n --project own --wait");
     for line in ["placement terminate own", "project delete own"] {
         refused(&server, line, "tombstones_live");
+    }
+    // The ProviderConfig that the node used is torn down after it, and holds the credential.
+    let begun = std::time::Instant::now();
+    let held = "SELECT count(*) FROM provider_configs WHERE held_credential IS NOT NULL";
+    while server.number(held).await > 0 {
+        assert!(begun.elapsed() < PATIENCE, "{}", server.said());
+        tokio::time::sleep(SOON).await;
     }
     for line in [
         "credential unassign key --project own",
