@@ -159,8 +159,9 @@ impl ApiServer {
     }
 
     /// Serves HTTP/1.1 and HTTP/2 with TLS; returns the bound address.
+    #[expect(clippy::unused_async, reason = "only a task of a runtime can open a listener")]
     pub async fn serve(&self, address: SocketAddr) -> Result<SocketAddr, StartError> {
-        let listener = serve::open(self.core.clone(), address).await?;
+        let listener = serve::open(self.core.clone(), address)?;
         let address = listener.address;
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(listener);
         Ok(address)

@@ -34,6 +34,6 @@ pub use counts::{CloseReason, Counts};
 pub use deadline::Deadlines;
 pub use descriptors::{connections_max, descriptors_max, raise_descriptors};
 pub use limits::Limits;
-pub use listener::{Settings, serve};
+pub use listener::{Settings, bind, serve};
 pub use service::{Authenticated, ClientCertificate};
 pub use tls::{Tls, TlsError, TlsFiles};

@@ -1,13 +1,14 @@
 //! The accept loop.
 
 use std::convert::Infallible;
-use std::net::IpAddr;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hyper::body::Body;
 use hyper::{Request, Response};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -20,6 +21,9 @@ use crate::handle::{Handle, Open, lock};
 use crate::limits::{Connections, Limits};
 use crate::tls::Tls;
 
+/// How many connections the kernel may hold until they are accepted. A full queue delays new ones
+/// by a second, when their first packet is repeated.
+const BACKLOG: u32 = 4_096;
 /// The pause after a failed accept: missing descriptors do not come back at once.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
@@ -31,6 +35,15 @@ pub struct Settings {
     /// Without it connections are not encrypted.
     pub tls: Option<Tls>,
     pub counts: Arc<Counts>,
+}
+
+/// Opens a listener on an address.
+pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A restarted server need not wait for the connections of the previous one to expire.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// Serves connections until it is told to stop, and then until all open requests are answered.

@@ -12,13 +12,13 @@ use usher_wire::chain;
 use crate::config::{self, Config};
 use crate::error::ServerError;
 
-pub(crate) async fn bind(address: &str) -> Result<TcpListener, ServerError> {
+pub(crate) fn bind(address: &str) -> Result<TcpListener, ServerError> {
     let parsed: SocketAddr = address.parse().map_err(|_| {
         ServerError::usage(format!(
             "invalid setting listen = \"{address}\": expected an IP address and a port"
         ))
     })?;
-    TcpListener::bind(parsed).await.map_err(|why| {
+    usher_listen::bind(parsed).map_err(|why| {
         ServerError::unavailable(if why.kind() == std::io::ErrorKind::AddrInUse {
             format!("cannot listen on \"{address}\": another process does; choose --listen")
         } else {
@@ -105,7 +105,7 @@ mod tests {
     // Requirement: CN-7
     #[tokio::test]
     async fn the_url_is_https_with_a_certificate() {
-        let listener = bind("127.0.0.1:0").await.unwrap();
+        let listener = bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap();
         let mut config = Config::default();
         assert_eq!(api_url(&config, &listener).ok(), Some(format!("http://{at}")));

@@ -95,7 +95,7 @@ impl Server {
         let key = data.key()?;
         admit_agents(&config, &data)?;
         let connections = listener::settings(&config)?;
-        let listener = listener::bind(&config.listen).await?;
+        let listener = listener::bind(&config.listen)?;
         let url = listener::api_url(&config, &listener)?;
         let embedded = place.is_none();
         let place = place.unwrap_or_else(|| Place::Sqlite(data.database()));
@@ -124,8 +124,7 @@ impl Server {
             alarms: Arc::default(),
         };
         let fleet = Arc::new(usher_fleet::tally::Tally::default());
-        let plane = control;
-        Ok(Self { config, data, listener, connections, url, store, plane, tally, fleet })
+        Ok(Self { config, data, listener, connections, url, store, plane: control, tally, fleet })
     }
 
     pub fn url(&self) -> &str {

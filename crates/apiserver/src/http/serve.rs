@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
 use usher_listen::{Deadlines, Limits, Settings, connections_max, descriptors_max};
 
 use super::service::Service;
@@ -32,9 +31,9 @@ pub(crate) struct Listener {
 }
 
 /// Opens a listener; it closes on shutdown.
-pub(crate) async fn open(core: Arc<Core>, address: SocketAddr) -> Result<Listener, StartError> {
+pub(crate) fn open(core: Arc<Core>, address: SocketAddr) -> Result<Listener, StartError> {
     let identity = tls::identity()?;
-    let listener = TcpListener::bind(address).await.map_err(StartError::Listen)?;
+    let listener = usher_listen::bind(address).map_err(StartError::Listen)?;
     let address = listener.local_addr().map_err(StartError::Listen)?;
     let ending = core.ending.subscribe();
     let service = Service { core, user: User::anonymous() };

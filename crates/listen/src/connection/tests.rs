@@ -29,8 +29,8 @@ const LARGE: usize = 512 * 1024;
 
 type AnyBody = BoxBody<Bytes, Infallible>;
 
-/// `/token` has shown a token; `/stream` has, too, and never ends; `/large` is large, `/slow` takes a
-/// second; any other path echoes its body.
+/// `/token` has shown a token; `/stream` has, too, and never ends; `/large` is large, `/slow`
+/// takes a second; any other path echoes its body.
 async fn answer(request: Request<RequestBody>) -> Result<Response<AnyBody>, Infallible> {
     let path = request.uri().path().to_owned();
     let body: AnyBody = match path.as_str() {
