@@ -257,3 +257,25 @@ async fn abandoning_needs_a_reason() {
     let given = api.ask("admin", "POST", &path, Some(json!({"reason": "the cloud is gone"}))).await;
     assert_eq!(given.status, 202);
 }
+
+/// A body as the listener ends it at its deadline.
+struct LateBody;
+
+impl futures_core::Stream for LateBody {
+    type Item = Result<&'static str, usher_listen::BodyTimeout>;
+
+    fn poll_next(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Self::Item>> {
+        std::task::Poll::Ready(Some(Err(usher_listen::BodyTimeout)))
+    }
+}
+
+// Requirement: CN-1
+#[tokio::test]
+async fn a_late_body_is_answered_with_408() {
+    let api = TestApi::new();
+    let request = Request::post("/v1/register").body(Body::from_stream(LateBody)).unwrap();
+    assert_eq!(api.send(request).await.refusal(), refused(408, "body_timeout"));
+}

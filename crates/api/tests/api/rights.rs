@@ -178,3 +178,18 @@ async fn operators_and_nodes_cannot_use_each_others_routes() {
         .unwrap();
     assert_eq!(api.send(request).await.refusal(), refused(401, "unauthenticated"));
 }
+
+/// Red by: a marker for every answer, or none for a refusal after the token was found valid.
+// Requirement: CN-5
+#[tokio::test]
+async fn only_a_valid_token_marks_its_connection() {
+    let api = TestApi::new();
+    let marks = async |who: &str, path: &str| {
+        let response = api.open(request(who, "GET", path, None)).await;
+        response.extensions().get::<usher_listen::Authenticated>().is_some()
+    };
+    assert!(marks("admin", "/v1/projects").await);
+    assert!(marks("admin", "/v1/projects/missing").await, "a refusal of a known caller");
+    assert!(!marks("anonymous", "/v1/projects").await);
+    assert!(!marks("admin", "/readyz").await, "a public route does not look at tokens");
+}
