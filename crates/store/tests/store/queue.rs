@@ -78,11 +78,15 @@ fn no_source_of_the_store_reads_the_process_clock() {
     }
 }
 
-/// Red by: an advisory lock or a notification in any statement.
+/// The lock of a server's presence: each has its own number, so that no session waits for it.
+const PRESENCE: &str = "pg_advisory_lock(1970497650, number::integer)";
+
+/// Red by: another advisory lock or a notification in any statement.
 // Requirement: Q-2
 #[test]
 fn no_statement_serialises_the_commits() {
     for (path, text) in sources() {
+        let text = text.replace(PRESENCE, "");
         for word in ["pg_advisory", "pg_try_advisory", "pg_notify", "NOTIFY ", "LISTEN "] {
             assert!(!text.contains(word), "{path} holds {word}");
         }
