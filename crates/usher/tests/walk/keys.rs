@@ -13,11 +13,12 @@ use usher_store::Place;
 
 use crate::caller::{Caller, SOON};
 use crate::fake_agents::FakeAgents;
+use crate::rest::NEVER_LOST;
 use crate::test_server::{PATIENCE, TestServer, furnish};
 use crate::together::side_by_side;
 
 const NODES: usize = 20;
-const SETTINGS: [&str; 2] = ["local.agent=external", "mesh.missed_max=10"];
+const SETTINGS: [&str; 2] = ["local.agent=external", NEVER_LOST];
 
 fn key_file(server: &TestServer) -> PathBuf {
     server.data().join("server.key")

@@ -17,7 +17,7 @@ use crate::together::side_by_side;
 const WALKERS: u64 = 5;
 /// Concurrent servers that die at failpoints.
 const HOUSES: usize = 4;
-/// The longest uptime of a server that is killed at random.
+/// The longest uptime of a server that is killed at random, at first.
 const UPTIME_MS: u64 = 1_500;
 /// A node that hangs is killed soon.
 const SETTINGS: [&str; 2] = ["local.agent_grace=300ms", "local.forget_tokens=100ms"];
@@ -148,7 +148,9 @@ async fn a_server_that_is_killed_at_any_moment_resumes() {
     {
         let mut work = Box::pin(side_by_side(walkers));
         loop {
-            let uptime = Duration::from_millis(20 + dice.below(UPTIME_MS));
+            // A machine on which servers start slowly gets more time with every round of kills.
+            let longest = UPTIME_MS * (1 + killed.get() / kills);
+            let uptime = Duration::from_millis(20 + dice.below(longest));
             tokio::select! {
                 _ = &mut work => break,
                 () = sleep(uptime) => if !is_over() {
