@@ -147,7 +147,7 @@ async fn an_agent_that_never_boots_holds_nothing_up() {
 #[tokio::test]
 async fn an_agent_that_boots_and_does_nothing_is_ended_with_its_substrate() {
     let mut yard = Yard::new(Wish::default()).await;
-    let program = script(yard.stage.dir.path(), "trap '' TERM; while :; do sleep 0.1; done");
+    let program = script(yard.stage.dir.path(), "trap '' TERM; exec sleep 1000");
     yard.keep(&["--agent", program.to_str().unwrap()]);
     yard.until_phase(Phase::Enrolling).await;
     yard.until("it runs", |it| !it.processes().is_empty()).await;
