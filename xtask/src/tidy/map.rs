@@ -1,9 +1,14 @@
-//! The code map in ARCHITECTURE.md names every member, and nothing else.
+//! The code map in ARCHITECTURE.md names every member, and nothing else; every path that the
+//! documents of the root quote exists.
 
 use super::{Finding, Subject};
 
 /// The document.
 const FILE: &str = "ARCHITECTURE.md";
+/// The documents whose quoted paths must exist.
+const DOCUMENTS: [&str; 3] = [FILE, "README.md", "CONTRIBUTING.md"];
+/// What a quoted path begins with.
+const FOLDERS: [&str; 3] = ["crates/", "docs/", "xtask/"];
 /// The heading of the map; an entry is a heading below it with the folder in backticks.
 const HEADING: &str = "## Code map";
 
@@ -22,6 +27,26 @@ pub(super) fn map(subject: &Subject) -> Vec<Finding> {
         Finding::new((FILE, *line), what, "remove the entry")
     });
     missing.chain(invented).collect()
+}
+
+/// Finds quoted paths that lead nowhere.
+pub(super) fn paths(subject: &Subject) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in DOCUMENTS {
+        for (index, line) in subject.tree.get(file).unwrap_or_default().lines().enumerate() {
+            let quoted = line.split('`').skip(1).step_by(2);
+            let dead = quoted.filter(|it| is_path(it) && !subject.tree.has(it));
+            findings.extend(dead.map(|it| {
+                let what = format!("`{it}` is not there");
+                Finding::new((file, index + 1), what, "correct the path")
+            }));
+        }
+    }
+    findings
+}
+
+fn is_path(quoted: &str) -> bool {
+    FOLDERS.iter().any(|it| quoted.starts_with(it)) && !quoted.contains(' ')
 }
 
 fn entries(text: &str) -> Vec<(usize, &str)> {
@@ -63,5 +88,21 @@ mod tests {
         let ghost = "the code map names crates/ghost, which is no member";
         assert_eq!(found(map), ["the code map lacks xtask", ghost]);
         assert_eq!(found("# A\n").len(), 2, "no map at all");
+    }
+
+    // Requirement: H-8
+    #[test]
+    fn a_quoted_path_that_is_not_there_is_found() {
+        let found = |text: &str| {
+            let files = [(FILE, text), ("crates/a/src/lib.rs", ""), ("docs/adr/0001.md", "")];
+            paths(&Subject { tree: Tree::from(files), ..Subject::default() }).len()
+        };
+        let sound = ["`crates/a/src/lib.rs` `crates/a/src`", "`docs/adr/`", "crates/b", "`cargo x`"];
+        for text in sound {
+            assert_eq!(found(text), 0, "{text}");
+        }
+        for text in ["a `crates/a/src/main.rs`", "`docs/adr` and `docs/none`"] {
+            assert_eq!(found(text), 1, "{text}");
+        }
     }
 }

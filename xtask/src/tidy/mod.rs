@@ -26,7 +26,7 @@ use crate::requirements;
 use crate::tree::Tree;
 
 /// Every check by its name.
-pub(crate) const CHECKS: [(&str, Check); 20] = [
+pub(crate) const CHECKS: [(&str, Check); 21] = [
     // Requirement: H-1
     ("edges", edges::edges),
     // Requirement: K-13, H-2
@@ -48,6 +48,8 @@ pub(crate) const CHECKS: [(&str, Check); 20] = [
     ("file-names", names::files),
     // Requirement: H-8
     ("map", map::map),
+    // Requirement: H-8
+    ("paths", map::paths),
     // Requirement: A-18, HC-5, F-41, H-5
     ("codes", codes::codes),
     // Requirement: H-9
