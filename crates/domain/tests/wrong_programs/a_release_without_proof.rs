@@ -1,4 +1,4 @@
-//! To end a resource by absence needs an authority's answer, not a wish.
+//! To end a resource by absence needs an authority's answer, not a request.
 
 use usher_domain::direct::proof::{Ended, ProvenAbsent};
 

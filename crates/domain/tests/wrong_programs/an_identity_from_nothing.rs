@@ -2,10 +2,10 @@
 
 use usher_domain::direct::identity::Identified;
 use usher_domain::direct::mark::Binding;
-use usher_domain::direct::recorded::{Recorded, NameState};
+use usher_domain::direct::recorded::{Recorded, IdentityState};
 
 fn made_up(binding: Binding, identified: Identified) -> Recorded {
-    Recorded { binding, standing: NameState::Gone, identified }
+    Recorded { binding, standing: IdentityState::Gone, identified }
 }
 
 fn main() {}
