@@ -12,7 +12,7 @@ use usher_domain::direct::verdict::{EffectKind, EventKind, RecordChange, Verdict
 use usher_kernel::Requeue;
 
 use crate::shape::{Absent, Judgement, Machine, Origin, Outcome as Said, words};
-use crate::told::{self, Case};
+use crate::law_cases::{self, Case};
 
 /// One cell: the input of the rules.
 #[derive(Clone, Copy)]
@@ -89,8 +89,8 @@ fn outcome(verdict: Verdict) -> Said {
     verdict.change.map_or(said, |it| said.with(3, it.index()))
 }
 
-const QUIET_EVENT: &str = "a verdict with an event has no effect";
-const TOLD: &str = "an event is emitted exactly when the phase becomes Ready, Deleting or Deleted";
+const EVENT_ALONE: &str = "a verdict with an event has no effect";
+const EMITTED: &str = "an event is emitted exactly when the phase becomes Ready, Deleting or Deleted";
 const NO_WAY_BACK: &str = "Deleting is followed only by Deleted, and Deleted by nothing";
 const RELEASE: &str = "the finalizer is removed only when the end is recorded";
 const ABSENCE: &str = "an end by absence needs an answer, or a ledger without any request sent";
@@ -109,8 +109,8 @@ const OPERATION: &str = "nothing ends for good while an operation is unknown";
 
 /// The laws, in the order in which [`broken`] checks them.
 const LAWS: [&str; 16] = [
-    QUIET_EVENT,
-    TOLD,
+    EVENT_ALONE,
+    EMITTED,
     NO_WAY_BACK,
     RELEASE,
     ABSENCE,
@@ -139,7 +139,7 @@ fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
     let acts = does(EffectKind::Create) || does(EffectKind::Update) || does(EffectKind::Delete);
     let holds = [
         verdict.event.is_none() || verdict.effect.is_none(),
-        verdict.event == crossing(row.phase, verdict.phase),
+        verdict.event == transition(row.phase, verdict.phase),
         is_forward(row.phase, verdict.phase),
         !does(EffectKind::RemoveFinalizer) || row.ended == Ended::Yes,
         !by_absence || is_answered(row),
@@ -158,7 +158,7 @@ fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
     holds.iter().position(|holds| !holds).map(|law| LAWS[law])
 }
 
-fn crossing(from: Phase, to: Phase) -> Option<EventKind> {
+fn transition(from: Phase, to: Phase) -> Option<EventKind> {
     match to {
         Phase::Ready if from != to => Some(EventKind::Ready),
         Phase::Deleting if from != to => Some(EventKind::Deleting),
@@ -234,14 +234,14 @@ fn is_settled(Cell { row, seen }: Cell) -> bool {
 
 /// Breaks each law in a cell where nothing else is wrong, and expects that law to be reported.
 pub(crate) fn check() -> Result<String, String> {
-    told::check("direct", &LAWS, &cases(), |cell, verdict| broken(*cell, *verdict))
+    law_cases::check("direct", &LAWS, &cases(), |cell, verdict| broken(*cell, *verdict))
 }
 
 /// Each law, and a cell and a verdict that break it and no earlier one.
 fn cases() -> Vec<Case<Cell, Verdict>> {
     let stay = hold(Phase::Deleting);
     let gone = leaving(|_| ());
-    let loud = Verdict {
+    let with_effect = Verdict {
         event: Some(EventKind::Deleted),
         effect: Some(EffectKind::Stamp),
         ..hold(Phase::Deleted)
@@ -255,12 +255,12 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
     let mut over = unknown;
     over.row.phase = Phase::Deleted;
     let mut cases = vec![
-        (QUIET_EVENT, gone, loud),
-        (TOLD, START, hold(Phase::Ready)),
-        (TOLD, gone, Verdict { event: Some(EventKind::Deleting), ..stay }),
+        (EVENT_ALONE, gone, with_effect),
+        (EMITTED, START, hold(Phase::Ready)),
+        (EMITTED, gone, Verdict { event: Some(EventKind::Deleting), ..stay }),
         (NO_WAY_BACK, gone, hold(Phase::Pending)),
-        (RELEASE, gone, doing(EffectKind::RemoveFinalizer)),
-        (DELETES, gone, doing(EffectKind::Delete)),
+        (RELEASE, gone, act(EffectKind::RemoveFinalizer)),
+        (DELETES, gone, act(EffectKind::Delete)),
         (ABANDONED, leaving(|it| it.seen.policy = Policy::Abandon), stay),
         (COPY, Cell { row: copy, ..START }, update),
         (AHEAD, START, create),
@@ -294,10 +294,10 @@ fn ends() -> Vec<(&'static str, Cell, Verdict)> {
         (ABSENCE, leaving(|it| it.row.identity = Identity::Intended), ending(Outcome::Deleted)),
         (ABSENCE, lost, ending(Outcome::AlreadyAbsent)),
         (ORPHAN, lost, ending(Outcome::OrphanReleased)),
-        (DELETES, held_by_another, doing(EffectKind::Delete)),
-        (DELETES, unasked, doing(EffectKind::Delete)),
+        (DELETES, held_by_another, act(EffectKind::Delete)),
+        (DELETES, unasked, act(EffectKind::Delete)),
         (UNGUARDED, leaving(|it| it.seen.hold = Hold::Another), ending(Outcome::Abandoned)),
-        (UNGUARDED, unreadable, doing(EffectKind::Stamp)),
+        (UNGUARDED, unreadable, act(EffectKind::Stamp)),
         (SETTLED, running, ending(Outcome::Deleted)),
         (SETTLED, leaving(|it| it.row.grace_over = GraceOver::No), ending(Outcome::Deleted)),
     ]
@@ -313,7 +313,7 @@ fn leaving(bend: impl FnOnce(&mut Cell)) -> Cell {
     cell
 }
 
-fn doing(effect: EffectKind) -> Verdict {
+fn act(effect: EffectKind) -> Verdict {
     Verdict { effect: Some(effect), ..hold(Phase::Deleting) }
 }
 

@@ -9,13 +9,13 @@ use usher_domain::broker::verdict::{EffectKind, EventKind, Verdict};
 use usher_kernel::{Requeue, Visibility};
 
 use crate::broker::{Cell, START};
-use crate::told::{self, Case};
+use crate::law_cases::{self, Case};
 
-const QUIET_EVENT: &str = "a verdict with an event has no effect";
+const EVENT_ALONE: &str = "a verdict with an event has no effect";
 const NODE_FIRST: &str = "the substrate is not deleted before its node is known to have left";
 const UNGUARDED: &str = "the substrate is not deleted while a Usage may guard it";
 const RECORDED: &str = "the substrate is not deleted before what it composed is recorded";
-const TOLD: &str = "an event is emitted exactly when the phase becomes Ready, Failed or Deleted";
+const EMITTED: &str = "an event is emitted exactly when the phase becomes Ready, Failed or Deleted";
 const NOTHING_LEFT: &str = "Deleted needs every part known to be gone and every row settled";
 const INTENT_WINS: &str = "where deletion was requested, the phase is one of teardown";
 const NEVER: &str = "the requeue is Never exactly in Deleted";
@@ -25,11 +25,11 @@ const REBUILT: &str = "in a rebuilt cluster the only effect is to deregister the
 
 /// The laws, in the order in which [`broken`] checks them.
 const LAWS: [&str; 11] = [
-    QUIET_EVENT,
+    EVENT_ALONE,
     NODE_FIRST,
     UNGUARDED,
     RECORDED,
-    TOLD,
+    EMITTED,
     NOTHING_LEFT,
     INTENT_WINS,
     NEVER,
@@ -46,7 +46,7 @@ pub(crate) fn broken(cell: &Cell, verdict: Verdict) -> Option<&'static str> {
         !deletes || matches!(cell.seen.node, Node::None | Node::Left),
         !deletes || cell.seen.protection == Protection::None,
         !deletes || is_recorded(cell.seen.composed),
-        verdict.event == crossing(cell.row.phase, verdict.phase),
+        verdict.event == transition(cell.row.phase, verdict.phase),
         !ends(cell, verdict) || is_gone(cell),
         cell.row.intent == Intent::None || verdict.phase.is_leaving(),
         (verdict.requeue == Requeue::Never) == (verdict.phase == Phase::Deleted),
@@ -61,7 +61,7 @@ fn is_recorded(composed: Composed) -> bool {
     matches!(composed, Composed::None | Composed::Present | Composed::KindRemoved)
 }
 
-fn crossing(from: Phase, to: Phase) -> Option<EventKind> {
+fn transition(from: Phase, to: Phase) -> Option<EventKind> {
     if from == to {
         return None;
     }
@@ -99,7 +99,7 @@ fn is_harmless(effect: Option<EffectKind>) -> bool {
 
 /// Breaks each law in a cell where nothing else is wrong, and expects that law to be reported.
 pub(crate) fn check() -> Result<String, String> {
-    told::check("broker", &LAWS, &cases(), |cell, verdict| broken(cell, *verdict))
+    law_cases::check("broker", &LAWS, &cases(), |cell, verdict| broken(cell, *verdict))
 }
 
 /// Each law, and a cell and a verdict that break it and no earlier one.
@@ -111,21 +111,21 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
         requeue: Requeue::Never,
         ..hold(Phase::Deleted)
     };
-    let loud = Verdict { effect: Some(EffectKind::DeleteAnchor), ..end };
-    let silent = Verdict { event: None, ..end };
+    let with_effect = Verdict { effect: Some(EffectKind::DeleteAnchor), ..end };
+    let without_event = Verdict { event: None, ..end };
     let apply = Verdict { effect: Some(EffectKind::Apply), ..hold(leaving.row.phase) };
     let mut unreachable = START;
     unreachable.row.phase = Phase::Failed;
     unreachable.seen.visibility = Visibility::Unreachable;
     let mut cases = vec![
-        (QUIET_EVENT, leaving, loud),
+        (EVENT_ALONE, leaving, with_effect),
         (UNGUARDED, with_seen(|seen| seen.protection = Protection::Ours), delete),
         (UNGUARDED, with_seen(|seen| seen.protection = Protection::Another), delete),
         (UNGUARDED, with_seen(|seen| seen.protection = Protection::Unknown), delete),
         (RECORDED, with_seen(|seen| seen.composed = Composed::Unrecorded), delete),
         (RECORDED, with_seen(|seen| seen.composed = Composed::Unknown), delete),
-        (TOLD, gone(|_| ()), silent),
-        (TOLD, leaving, Verdict { event: Some(EventKind::Failed), ..hold(leaving.row.phase) }),
+        (EMITTED, gone(|_| ()), without_event),
+        (EMITTED, leaving, Verdict { event: Some(EventKind::Failed), ..hold(leaving.row.phase) }),
         (NOTHING_LEFT, gone(|cell| cell.row.finalization = Finalization::InFlight), end),
         (NOTHING_LEFT, gone(|cell| cell.row.finalization = Finalization::Open), end),
         (NOTHING_LEFT, gone(|cell| cell.seen.xr = Xr::Deleting), end),

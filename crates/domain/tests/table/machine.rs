@@ -10,7 +10,7 @@ use usher_domain::fleet::verdict::{BindingChange, EffectKind, EventKind, RecordC
 use usher_kernel::Requeue;
 
 use crate::shape::{Absent, Judgement, Machine, Origin, Outcome, words};
-use crate::told::{self, Case};
+use crate::law_cases::{self, Case};
 
 /// One cell: the input of the rules.
 #[derive(Clone, Copy)]
@@ -84,11 +84,11 @@ fn change(row: RowFacts, verdict: Verdict) -> RecordChange {
     verdict.change.unwrap_or(RecordChange { command: row.command, binding: BindingChange::Kept })
 }
 
-const QUIET_EVENT: &str = "a verdict with an event has no effect";
+const EVENT_ALONE: &str = "a verdict with an event has no effect";
 const RECORDED: &str = "only a recorded command is sent, and it is then recorded as sent";
 const CLEARED: &str = "a binding is cleared only on arrival in an unbound phase";
 const KEPT: &str = "no bound machine becomes unbound but by clearing or taking back";
-const TOLD: &str = "an event is emitted exactly when the phase or the dispute changes";
+const EMITTED: &str = "an event is emitted exactly when the phase or the dispute changes";
 const GONE: &str = "only an answer about this very machine, that nothing holds, ends it";
 const SILENT: &str = "an answer that does not count changes nothing";
 const DISPUTED: &str = "no command is recorded while the provider names another cluster";
@@ -96,17 +96,17 @@ const PAUSED: &str = "nothing new is begun while paused";
 const HELD: &str =
     "a failed machine that a resource holds is not given back before the resource says so";
 const WANTED: &str = "a bound machine is drained only if it is not declared for its cluster";
-const EDGES: &str = "a crossing is an edge of the reference, or its reason names the deviation";
+const EDGES: &str = "a transition is an edge of the reference, or its reason names the deviation";
 const NEVER: &str =
     "the requeue is Never exactly in Gone, and passing phases do not wait for a change";
 
 /// The laws, in the order in which [`broken`] checks them.
 const LAWS: [&str; 13] = [
-    QUIET_EVENT,
+    EVENT_ALONE,
     RECORDED,
     CLEARED,
     KEPT,
-    TOLD,
+    EMITTED,
     GONE,
     SILENT,
     DISPUTED,
@@ -123,35 +123,35 @@ fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
     let RecordChange { command, binding } = change(row, verdict);
     let moves = verdict.phase != row.phase;
     let leaves = row.phase.is_bound() && moves && !verdict.phase.is_bound();
-    let silent = matches!(
+    let unreported = matches!(
         seen.report,
         Reported::Unknown | Reported::Stale | Reported::Missing | Reported::Malformed
     ) || seen.restriction == Restriction::Superseded;
     let changes = moves || verdict.effect.is_some() || command != row.command;
     let begins = command == CommandState::Recorded && moves;
-    let told = verdict.event.is_some();
+    let has_event = verdict.event.is_some();
     let disputed = matches!(verdict.event, Some(EventKind::Disputed | EventKind::Settled));
     let records = row.command != CommandState::Recorded && command == CommandState::Recorded;
-    let orders = verdict.effect.is_some() || records;
+    let commands = verdict.effect.is_some() || records;
     let ends = verdict.phase == Phase::Gone;
     let holds = [
-        !told || verdict.effect.is_none(),
+        !has_event || verdict.effect.is_none(),
         verdict.effect.is_none()
             || row.command == CommandState::Recorded && command == CommandState::Sent,
         binding != BindingChange::Cleared || moves && !verdict.phase.is_bound(),
         !leaves
             || verdict.phase == Phase::Failed
             || matches!(binding, BindingChange::Cleared | BindingChange::TakenBack),
-        told == (moves || disputed) && (!disputed || !moves),
+        has_event == (moves || disputed) && (!disputed || !moves),
         !ends || !moves || seen.report == Reported::Absent && seen.restriction == Restriction::None,
-        !silent || !changes || row.phase == Phase::Gone,
-        verdict.reason != Reason::BindingDisputed || !orders,
+        !unreported || !changes || row.phase == Phase::Gone,
+        verdict.reason != Reason::BindingDisputed || !commands,
         seen.restriction != Restriction::Paused || !begins,
         row.phase != Phase::Failed
             || row.hold != Hold::Held
             || row.want == Want::Release
             || !records,
-        !(orders && verdict.phase == Phase::Draining && seen.report == Reported::Configured)
+        !(commands && verdict.phase == Phase::Draining && seen.report == Reported::Configured)
             || row.want != Want::Bind,
         !moves || row.phase.leads_to(verdict.phase) || leaves_the_reference(verdict.reason),
         (verdict.requeue == Requeue::Never) == ends
@@ -160,7 +160,7 @@ fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
     holds.iter().position(|holds| !holds).map(|law| LAWS[law])
 }
 
-/// The reasons of crossings that the reference does not know.
+/// The reasons of transitions that the reference does not know.
 const fn leaves_the_reference(reason: Reason) -> bool {
     matches!(
         reason,
@@ -175,7 +175,7 @@ const fn leaves_the_reference(reason: Reason) -> bool {
 
 /// Breaks each law in a cell where nothing else is wrong, and expects that law to be reported.
 pub(crate) fn check() -> Result<String, String> {
-    told::check("machine", &LAWS, &cases(), |cell, verdict| broken(*cell, *verdict))
+    law_cases::check("machine", &LAWS, &cases(), |cell, verdict| broken(*cell, *verdict))
 }
 
 /// Each law, and a cell and a verdict that break it and no earlier one.
@@ -200,14 +200,14 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
     let failed = Cell { row: RowFacts { phase: Phase::Failed, ..failed.row }, ..failed };
     let wanted = Cell { row: RowFacts { want: Want::Bind, ..configured.row }, ..configured };
     vec![
-        (QUIET_EVENT, draining, Verdict { event: Some(EventKind::Moved), ..sent }),
+        (EVENT_ALONE, draining, Verdict { event: Some(EventKind::Moved), ..sent }),
         (RECORDED, row(Phase::Draining, CommandState::None), sent),
         (RECORDED, draining, with_command(sent, CommandState::Recorded)),
         (CLEARED, with(draining, Reported::Draining), cleared(hold(Phase::Draining))),
         (CLEARED, configured, cleared(moved(Phase::Draining))),
         (KEPT, configured, moved(Phase::Idle)),
-        (TOLD, configured, hold(Phase::Draining)),
-        (TOLD, configured, moved(Phase::Configured)),
+        (EMITTED, configured, hold(Phase::Draining)),
+        (EMITTED, configured, moved(Phase::Configured)),
         (GONE, with(START, Reported::Missing), ended),
         (
             GONE,

@@ -12,6 +12,7 @@ mod bend;
 mod broker;
 mod direct;
 mod grammar;
+mod law_cases;
 mod laws;
 mod machine;
 mod parse;
@@ -21,7 +22,6 @@ mod replay;
 mod report;
 mod shape;
 mod stray;
-mod told;
 mod tombstone;
 mod usage;
 mod walk;
@@ -74,8 +74,8 @@ fn main() -> ExitCode {
     }
     // The closing line of every test program, which tools read.
     let word = if failed == 0 { "ok" } else { "FAILED" };
-    let told = writeln!(out, "\ntest result: {word}. {passed} passed; {failed} failed");
-    if failed > 0 || told.is_err() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    let written = writeln!(out, "\ntest result: {word}. {passed} passed; {failed} failed");
+    if failed > 0 || written.is_err() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 /// Reads a table, walks all of it, and checks that changed copies are refused.

@@ -7,7 +7,7 @@ use usher_domain::broker::provider_config::{
 use usher_kernel::{Requeue, Visibility};
 
 use crate::shape::{Absent, Judgement, Machine, Origin, Outcome, words};
-use crate::told::{self, Case};
+use crate::law_cases::{self, Case};
 
 /// One cell: the input of the rules.
 #[derive(Clone, Copy)]
@@ -106,7 +106,7 @@ fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
 
 /// Breaks each law, in a cell where nothing else is wrong, and demands that it is reported.
 pub(crate) fn check() -> Result<String, String> {
-    told::check("provider_config", &LAWS, &cases(), |cell, verdict| broken(*cell, *verdict))
+    law_cases::check("provider_config", &LAWS, &cases(), |cell, verdict| broken(*cell, *verdict))
 }
 
 /// Each law, and a cell and a verdict that break it and no earlier one.
@@ -117,7 +117,7 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
     let seen =
         |visibility, object| Cell { seen: Facts { visibility, object, ..START.seen }, ..START };
     let let_go = Verdict { effect: Some(VerbKind::DeleteAnchor), ..hold(Phase::Leaving) };
-    let standing = Facts { object: Object::Present, ..START.seen };
+    let present = Facts { object: Object::Present, ..START.seen };
     let next = hold(Phase::Pending).change_record(RecordChange::NextGeneration);
     let idle = Verdict { requeue: Requeue::OnChange, ..hold(Phase::Pending) };
     vec![
@@ -129,7 +129,7 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
         (REBUILT, seen(Visibility::ClusterReplaced, Object::Absent), with(VerbKind::Apply)),
         (UNKNOWN, seen(Visibility::Complete, Object::Unknown), with(VerbKind::CreateAnchor)),
         (IN_FLIGHT, row(Phase::Leaving, Finalization::InFlight), let_go),
-        (IN_FLIGHT, Cell { seen: standing, ..row(Phase::Leaving, Finalization::Open) }, let_go),
+        (IN_FLIGHT, Cell { seen: present, ..row(Phase::Leaving, Finalization::Open) }, let_go),
         (TIMED, seen(Visibility::Forbidden, Object::Absent), idle),
         (COMPLETE, START, hold(Phase::Ready)),
         (COMPLETE, seen(Visibility::Complete, Object::Drifted), hold(Phase::Ready)),

@@ -11,7 +11,7 @@ use usher_domain::usage::verdict::{EffectKind, EventKind, RecordChange, Verdict}
 use usher_kernel::{Requeue, Visibility};
 
 use crate::shape::{Absent, Judgement, Machine, Origin, Outcome, words};
-use crate::told::{self, Case};
+use crate::law_cases::{self, Case};
 
 /// One cell: the input of the rules.
 #[derive(Clone, Copy)]
@@ -89,11 +89,11 @@ fn outcome(verdict: Verdict) -> Outcome {
     verdict.event.map_or(said, |it| said.with(3, it as usize))
 }
 
-const QUIET_EVENT: &str = "a verdict with an event or a change has no effect";
+const EVENT_ALONE: &str = "a verdict with an event or a change has no effect";
 const REBUILT: &str = "in a rebuilt cluster nothing is done";
 const USER_FIRST: &str = "nothing is released while its user exists or is unknown";
 const STICKY: &str = "a use that ended does not start again";
-const SAID_FIRST: &str = "a use ends in a verdict that does nothing else";
+const RELEASED_ALONE: &str = "a use ends in a verdict that does nothing else";
 const PROVEN: &str = "protection is announced exactly when a deletion was seen to be refused";
 const HELD_FIRST: &str = "nothing is marked before the finalizer is on and the uid is recorded";
 const LAST: &str = "the finalizer is removed when nothing is held and no deletion is open";
@@ -102,11 +102,11 @@ const NEVER: &str = "the requeue is Never only for a Usage without our finalizer
 
 /// The laws, in the order in which [`broken`] checks them.
 const LAWS: [&str; 10] = [
-    QUIET_EVENT,
+    EVENT_ALONE,
     REBUILT,
     USER_FIRST,
     STICKY,
-    SAID_FIRST,
+    RELEASED_ALONE,
     PROVEN,
     HELD_FIRST,
     LAST,
@@ -145,7 +145,7 @@ fn broken(cell: Cell, verdict: Verdict) -> Option<&'static str> {
 
 /// Breaks each law in a cell where nothing else is wrong, and expects that law to be reported.
 pub(crate) fn check() -> Result<String, String> {
-    told::check("usage", &LAWS, &cases(), |cell, verdict| broken(*cell, *verdict))
+    law_cases::check("usage", &LAWS, &cases(), |cell, verdict| broken(*cell, *verdict))
 }
 
 /// Each law, and a cell and a verdict that break it and no earlier one.
@@ -159,7 +159,7 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
         reason: Reason::InUse,
     };
     let with = |phase, effect| Verdict { effect: Some(effect), ..hold(phase) };
-    let telling = |phase, event| Verdict { event: Some(event), ..hold(phase) };
+    let emit = |phase, event| Verdict { event: Some(event), ..hold(phase) };
     let row = |phase| Cell { row: RowFacts { phase, ..START.row }, ..START };
     let by = |by| Cell { seen: Facts { by, ..START.seen }, ..START };
     let of = |of| Cell { seen: Facts { of, ..START.seen }, ..START };
@@ -167,24 +167,24 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
     let unmarked = of(Of::Unmarked);
     let off = RowFacts { finalizer: Finalizer::Off, ..START.row };
     let both = with(Phase::Pending, EffectKind::Replay).change_record(RecordChange::Begin);
-    let told =
+    let exposed =
         Verdict { event: Some(EventKind::Exposed), ..with(Phase::Pending, EffectKind::Mark) };
-    let blind = Cell { attempt: Attempt::Unknown, ..row(Phase::Releasing) };
+    let unknown = Cell { attempt: Attempt::Unknown, ..row(Phase::Releasing) };
     let marked = Facts { excess: Excess::Marked, ..START.seen };
     vec![
-        (QUIET_EVENT, START, both),
-        (QUIET_EVENT, START, told),
+        (EVENT_ALONE, START, both),
+        (EVENT_ALONE, START, exposed),
         (REBUILT, Cell { seen: rebuilt, ..START }, with(Phase::Pending, EffectKind::Yield)),
         (USER_FIRST, START, hold(Phase::Releasing)),
         (USER_FIRST, by(By::Leaving), hold(Phase::Releasing)),
         (USER_FIRST, by(By::Unknown), hold(Phase::Idle)),
         (STICKY, row(Phase::Releasing), hold(Phase::Pending)),
         (STICKY, row(Phase::Released), hold(Phase::Idle)),
-        (SAID_FIRST, by(By::Gone), with(Phase::Releasing, EffectKind::Unmark)),
-        (SAID_FIRST, by(By::Gone), telling(Phase::Releasing, EventKind::Released)),
+        (RELEASED_ALONE, by(By::Gone), with(Phase::Releasing, EffectKind::Unmark)),
+        (RELEASED_ALONE, by(By::Gone), emit(Phase::Releasing, EventKind::Released)),
         (PROVEN, START, hold(Phase::Protected)),
-        (PROVEN, of(Of::Marked), telling(Phase::Protected, EventKind::Protected)),
-        (PROVEN, row(Phase::Protected), telling(Phase::Protected, EventKind::Protected)),
+        (PROVEN, of(Of::Marked), emit(Phase::Protected, EventKind::Protected)),
+        (PROVEN, row(Phase::Protected), emit(Phase::Protected, EventKind::Protected)),
         (HELD_FIRST, Cell { row: off, ..unmarked }, with(Phase::Pending, EffectKind::Mark)),
         (HELD_FIRST, of(Of::Unrecorded), with(Phase::Pending, EffectKind::Mark)),
         (LAST, row(Phase::Releasing), with(Phase::Releasing, EffectKind::RemoveFinalizer)),
@@ -198,7 +198,7 @@ fn cases() -> Vec<Case<Cell, Verdict>> {
             Cell { attempt: Attempt::Unknown, ..row(Phase::Released) },
             with(Phase::Released, EffectKind::Retire),
         ),
-        (UNKNOWN, blind, telling(Phase::Released, EventKind::Released)),
+        (UNKNOWN, unknown, emit(Phase::Released, EventKind::Released)),
         (NEVER, START, Verdict { requeue: Requeue::Never, ..hold(Phase::Pending) }),
     ]
 }

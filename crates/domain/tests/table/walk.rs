@@ -162,11 +162,11 @@ impl<'a, C: Copy> Walk<'a, C> {
                 }
             }
         }
-        let telling = |fact: &usize| {
+        let specificity = |fact: &usize| {
             masks[*fact].iter().filter(|set| **set != facts[*fact].everything()).count()
         };
         let mut order: Vec<usize> = (0..facts.len()).collect();
-        order.sort_by_key(|fact| std::cmp::Reverse(telling(fact)));
+        order.sort_by_key(|fact| std::cmp::Reverse(specificity(fact)));
         Self { machine, scope, first_only, order, candidates, masks }
     }
 

@@ -14,9 +14,9 @@ pub(crate) fn check<C, V>(
         return Err(format!("no case breaks the law \"{law}\""));
     }
     for (law, cell, verdict) in cases {
-        let told = broken(cell, verdict);
-        if told != Some(law) {
-            return Err(format!("broken on purpose: \"{law}\"; reported: {told:?}"));
+        let reported = broken(cell, verdict);
+        if reported != Some(law) {
+            return Err(format!("broken on purpose: \"{law}\"; reported: {reported:?}"));
         }
     }
     let (laws, ways) = (laws.len(), cases.len());
