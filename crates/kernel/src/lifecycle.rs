@@ -88,7 +88,7 @@ pub trait World<L: Lifecycle> {
     ) -> impl Future<Output = Result<(), Trouble>>;
 }
 
-/// Why a record is where it is, and what its last step met: what an operator reads beside it.
+/// Why a record is in its state, and why its last step failed, as an operator reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition<R> {
     /// The reason of the last decision; `None` before the first one.

@@ -328,7 +328,7 @@ mod tests {
         let claim = entry.claim(&PACE, Jitter(0), at(0)).unwrap();
         entry.wake(at(1));
         entry.postpone(&claim, &unreachable(), &PACE, (Jitter(u32::MAX), at(2)));
-        assert_eq!(entry.due, Some(at(2)), "also when the step met trouble");
+        assert_eq!(entry.due, Some(at(2)), "also when the step failed");
     }
 
     // Requirement: W-4
@@ -346,11 +346,11 @@ mod tests {
     // Requirement: T-11
     #[test]
     fn a_lease_that_ends_in_a_conflict_is_released_cleanly() {
-        for (trouble, heard) in [(Trouble::Conflict, None), (unreachable(), Some(at(1)))] {
+        for (trouble, unreturned_until) in [(Trouble::Conflict, None), (unreachable(), Some(at(1)))] {
             let mut entry = Entry::new(at(0));
             let claim = entry.claim(&PACE, Jitter(0), at(0)).unwrap();
             entry.postpone(&claim, &trouble, &PACE, (Jitter(0), at(1)));
-            assert_eq!(entry.heard_until(), heard, "{trouble}");
+            assert_eq!(entry.heard_until(), unreturned_until, "{trouble}");
         }
     }
 
@@ -405,8 +405,8 @@ mod tests {
             entry.postpone(&claim, &trouble, &PACE, (Jitter(0), at(1)));
             assert_eq!(entry.due, Some(at(due)), "{after}");
         }
-        let patient = Retry::BackOff { after: secs(1) };
-        let longest = pause(patient, &PACE, (9, Jitter(u32::MAX)));
+        let long = Retry::BackOff { after: secs(1) };
+        let longest = pause(long, &PACE, (9, Jitter(u32::MAX)));
         assert_eq!(longest, Some(secs(256)), "a longer back-off stays");
     }
 

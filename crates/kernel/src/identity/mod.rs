@@ -129,7 +129,7 @@ impl Row {
     }
 
     /// An object with our proof of ownership has the name.
-    fn met(&self, uid: &Uid, proof: &impl Fn(&str) -> Evidence) -> Vec<Self> {
+    fn with_present(&self, uid: &Uid, proof: &impl Fn(&str) -> Evidence) -> Vec<Self> {
         let seen = |incarnation, answer| {
             let uid = Some(uid.clone());
             Self::new(self.name.clone(), incarnation, NameState::Seen, uid, proof(answer))
@@ -374,7 +374,7 @@ impl Row {
                     vec![]
                 }
             },
-            Answer::Present { uid, ours: true } => self.met(uid, &proof),
+            Answer::Present { uid, ours: true } => self.with_present(uid, &proof),
             Answer::Present { uid, ours: false } => self.displaced(uid, &proof),
         }
     }

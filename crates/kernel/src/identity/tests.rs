@@ -15,12 +15,12 @@ fn name() -> Name {
     }
 }
 
-fn row(standing: NameState) -> Row {
-    let uid = match standing {
+fn row(state: NameState) -> Row {
+    let uid = match state {
         NameState::Seen | NameState::Gone => Some(Uid::new("u1")),
         NameState::Intended | NameState::Foreign | NameState::Abandoned => None,
     };
-    Row::new(name(), 1, standing, uid, Evidence::new("test", "given", NOW))
+    Row::new(name(), 1, state, uid, Evidence::new("test", "given", NOW))
 }
 
 fn sighting(answer: Answer) -> Sighting {
@@ -34,8 +34,8 @@ fn present(uid: &str, ours: bool) -> Answer {
 /// A changed row: incarnation, state, uid.
 type Changed = (u32, NameState, Option<String>);
 
-fn after(standing: NameState, answer: Answer) -> Vec<Changed> {
-    NameLedger::new([row(standing)])
+fn after(state: NameState, answer: Answer) -> Vec<Changed> {
+    NameLedger::new([row(state)])
         .absorb(&[sighting(answer)])
         .into_iter()
         .map(|it| (it.incarnation, it.state, it.uid.map(|uid| uid.0)))
@@ -44,7 +44,7 @@ fn after(standing: NameState, answer: Answer) -> Vec<Changed> {
 
 // Requirement: L-1, L-2
 #[test]
-fn every_name_state_meets_every_answer() {
+fn every_name_state_absorbs_every_answer() {
     use NameState::{Abandoned, Foreign, Gone, Intended, Seen};
     let u1 = || Some(String::from("u1"));
     let u2 = || Some(String::from("u2"));
@@ -75,13 +75,13 @@ fn every_name_state_meets_every_answer() {
         (Abandoned, open, vec![]),
         (Abandoned, settled, vec![]),
     ];
-    for (standing, answer, expected) in cases {
-        assert_eq!(after(standing, answer.clone()), expected, "{standing:?} meets {answer:?}");
+    for (state, answer, expected) in cases {
+        assert_eq!(after(state, answer.clone()), expected, "{state:?} absorbs {answer:?}");
     }
-    for standing in NameState::ALL {
-        assert_eq!(after(standing, Answer::Announced), vec![], "{standing:?} is known already");
+    for state in NameState::ALL {
+        assert_eq!(after(state, Answer::Announced), vec![], "{state:?} is known already");
         for why in [Unknown::Unreachable, Unknown::Forbidden, Unknown::ClusterReplaced] {
-            assert_eq!(after(standing, Answer::Unknown(why)), vec![], "unknown changes nothing");
+            assert_eq!(after(state, Answer::Unknown(why)), vec![], "unknown changes nothing");
         }
     }
 }
@@ -158,8 +158,8 @@ fn sightings_of_one_snapshot_build_on_each_other() {
         sighting(present("u2", true)),
         sighting(Answer::Absent { settled: false }),
     ]);
-    let told: Vec<_> = rows.iter().map(|it| (it.incarnation, it.state)).collect();
-    assert_eq!(told, vec![(1, NameState::Gone), (2, NameState::Gone)]);
+    let states: Vec<_> = rows.iter().map(|it| (it.incarnation, it.state)).collect();
+    assert_eq!(states, vec![(1, NameState::Gone), (2, NameState::Gone)]);
 }
 
 // Requirement: L-19
@@ -214,11 +214,11 @@ proptest! {
         rows in prop::collection::vec((0_u8..4, 1_u32..40, 0_usize..5, 0_i64..9), 0..120),
         meant in 0_u8..4,
     ) {
-        let rows = rows.into_iter().map(|(number, incarnation, standing, at)| Row {
+        let rows = rows.into_iter().map(|(number, incarnation, state, at)| Row {
             name: Name { name: format!("pr-{number}"), ..name() },
             incarnation,
             evidence: Evidence::new("test", "given", Timestamp::from_millis(at)),
-            ..row(NameState::ALL[standing])
+            ..row(NameState::ALL[state])
         });
         let name_ledger = NameLedger::new(rows);
         let is_meant = |it: &Name| it.name == format!("pr-{meant}");

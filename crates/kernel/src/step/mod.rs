@@ -23,9 +23,9 @@ pub struct Report<R> {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("stopped at {stage}")]
 pub struct Stopped {
-    /// The stage that met trouble.
+    /// The stage that failed.
     pub stage: Stage,
-    /// The trouble it met.
+    /// Why.
     #[source]
     pub trouble: Trouble,
 }
@@ -64,8 +64,8 @@ impl std::fmt::Display for Stage {
 /// the step that is stuck; then the trouble is returned. What is unchanged is not written, neither
 /// state nor condition; a new reason is not reported while the next step is due at once.
 ///
-/// *Assumptions*: one worker at a time holds the record's lease; the version check is the net
-/// under a worker that fell asleep.
+/// *Assumptions*: one worker at a time holds the record's lease; the version check stops a
+/// worker that was suspended.
 ///
 /// *Errors*: [`Stopped`] with the stage and the trouble.
 pub async fn step<L: Lifecycle>(
@@ -104,9 +104,9 @@ pub async fn step<L: Lifecycle>(
     } else {
         Ok(())
     };
-    let met = applied.as_ref().err().map(|it| &it.trouble);
-    if written.is_ok() && (met.is_some() || decision.wake != Wake::Now) {
-        report(ledger, shown, (reason, met)).await;
+    let failed = applied.as_ref().err().map(|it| &it.trouble);
+    if written.is_ok() && (failed.is_some() || decision.wake != Wake::Now) {
+        report(ledger, shown, (reason, failed)).await;
     }
     // An effect that failed may still arrive; a row that moved meanwhile must not hide that.
     applied.and(written)?;

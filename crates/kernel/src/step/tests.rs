@@ -81,14 +81,14 @@ struct Room {
     burns: Cell<bool>,
     /// How often each verb is done: a verb that cannot be repeated is found out by two.
     times: u32,
-    blind: Option<Trouble>,
+    unreachable: Option<Trouble>,
     refuses: Option<Trouble>,
 }
 
 impl World<Lamp> for Room {
     async fn observe(&self, record: &Record<State>) -> Result<bool, Trouble> {
         self.diary.borrow_mut().push(format!("observe {:?}", record.state));
-        self.blind.clone().map_or(Ok(self.burns.get()), Err)
+        self.unreachable.clone().map_or(Ok(self.burns.get()), Err)
     }
 
     async fn apply(&self, record: &Record<State>, effect: &Light) -> Result<(), Trouble> {
@@ -170,7 +170,7 @@ fn scene(state: State, burns: bool) -> Scene {
         diary: diary.clone(),
         burns: Cell::new(burns),
         times: 1,
-        blind: None,
+        unreachable: None,
         refuses: None,
     };
     let shelf = Shelf {
@@ -282,7 +282,7 @@ fn a_record_that_cannot_be_read_is_not_observed() {
 #[test]
 fn an_observation_that_failed_as_a_whole_decides_nothing() {
     let mut scene = scene(State::Dark, false);
-    scene.room.blind = Some(down("world"));
+    scene.room.unreachable = Some(down("world"));
     let stopped = Stopped { stage: Stage::Observe, trouble: down("world") };
     assert_eq!(scene.step(), Err(stopped));
     assert_eq!(scene.diary()[..2], ["load", "observe Dark"]);
@@ -342,7 +342,7 @@ fn a_reason_is_not_reported_while_the_next_pass_is_due_at_once() {
 #[test]
 fn a_snapshot_that_failed_as_a_whole_is_reported_under_the_last_reason() {
     let mut scene = scene(State::Lit, true);
-    scene.room.blind = Some(down("world"));
+    scene.room.unreachable = Some(down("world"));
     scene.step().unwrap_err();
     let reported = "report Some(Burning) Some(\"cannot reach world\")";
     assert_eq!(scene.diary(), ["load", "observe Lit", reported]);
@@ -386,9 +386,9 @@ fn settle(times: u32, broken: bool) -> Record<State> {
     let mut scene = scene(State::Dark, false);
     scene.room.times = times;
     if broken {
-        scene.room.blind = Some(down("world"));
+        scene.room.unreachable = Some(down("world"));
         scene.step().unwrap_err();
-        scene.room.blind = None;
+        scene.room.unreachable = None;
         scene.room.refuses = Some(down("matches"));
         scene.step().unwrap_err();
         scene.room.refuses = None;
