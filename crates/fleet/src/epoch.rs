@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use usher_domain::fleet::plan::{PlanConfig as PlanFigures, Switch, Windows};
+use usher_domain::fleet::plan::{PlanConfig, Switch, Windows};
 use usher_domain::fleet::reconciler::MachineReconciler;
 use usher_domain::object::authority::MassDeletionGuard;
 use usher_kernel::Timestamp;
@@ -28,8 +28,8 @@ pub struct EpochConfig {
     pub reconciler: MachineReconciler,
     /// How long idle machines are kept.
     pub windows: Windows,
-    pub plan: PlanFigures,
-    /// Which list counts as too small to be believed.
+    pub plan: PlanConfig,
+    /// Which list counts as too small to be trusted.
     pub guard: MassDeletionGuard,
     /// Whether plans are executed, as configured.
     pub switch: Switch,
@@ -62,7 +62,7 @@ pub struct Epoch {
     lease: Mutex<Held>,
     is_paused: AtomicBool,
     /// A machine became due.
-    pub stirred: Notify,
+    pub wakeup: Notify,
     /// A plan is due.
     pub replan: Notify,
     /// A list is due.
@@ -101,7 +101,7 @@ impl Epoch {
             memory: Mutex::new(memory),
             lease: Mutex::new(held),
             is_paused: AtomicBool::new(false),
-            stirred: Notify::new(),
+            wakeup: Notify::new(),
             replan: Notify::new(),
             relist: Notify::new(),
             lost: Notify::new(),
@@ -158,7 +158,7 @@ impl Epoch {
                     held.until = asked + self.config.lease;
                     held.lease = lease;
                     drop(held);
-                    self.stirred.notify_one();
+                    self.wakeup.notify_one();
                 }
                 Ok(None) => {
                     self.held().until = asked;

@@ -3,7 +3,7 @@
 //! ```text
 //!   provider ──lists──▶ lister ─┐                       ┌─▶ pool: one step per machine ─▶ provider
 //!   store ──demand, commands─▶ planner ─aims──▶ memory ─┤         │
-//!                                                       └◀ writer ◀┘ what was decided, together
+//!                                                       └◀ writer ◀┘ what was decided, in batches
 //! ```
 //!
 //! Read in this order: [`shard`] (leases and epochs), [`epoch`] (shared state), [`memory`] and

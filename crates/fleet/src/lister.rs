@@ -3,7 +3,7 @@
 //! **Invariants**
 //! - A list continues where the previous one ended only if no record of that one was lost: every
 //!   record was delivered to its machine, became a row, or is read by id.
-//! - A list that is not believed is followed by a full one.
+//! - A list that is not trusted is followed by a full one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::shard::stopped;
 use usher_wire::chain;
 
 /// The most machines adopted in one transaction.
-const TOGETHER: usize = 500;
+const ADOPTED_MAX: usize = 500;
 /// The most machines with undecodable records that are read by id after one list.
 const ASKED_MAX: usize = 100;
 
@@ -89,7 +89,7 @@ impl Lister {
                 },
             }
             next = begun + self.pause();
-            self.epoch.stirred.notify_one();
+            self.epoch.wakeup.notify_one();
             self.epoch.replan.notify_one();
         }
     }
@@ -115,7 +115,7 @@ impl Lister {
         let readings = read(listed.entries);
         let (now, guard) = (self.epoch.now(), Some(self.epoch.config.guard));
         let taken = self.epoch.memory().take_in(readings, (scope, stamp), guard, now);
-        self.epoch.stirred.notify_one();
+        self.epoch.wakeup.notify_one();
         self.tell(&taken, scope);
         if scope == Scope::Full {
             // A machine of another shard may have been released by now.
@@ -131,8 +131,8 @@ impl Lister {
             let credence = credence.unwrap_or(Credence::Cut);
             self.write_down(credence, &listed.revision).await.map_err(Failed::Store)?;
         }
-        let believed = credence.is_none_or(|it| it == Credence::Whole);
-        if !believed {
+        let trusted = credence.is_none_or(|it| it == Credence::Whole);
+        if !trusted {
             self.begin_anew();
         } else if !lossy {
             self.revision = listed.revision;
@@ -150,7 +150,7 @@ impl Lister {
         match taken.credence {
             Some(Credence::Whole) | None => {}
             Some(credence @ (Credence::Cut | Credence::TooSmall)) => {
-                tracing::warn!(%credence, "machine list not believed: no machine counts as gone");
+                tracing::warn!(%credence, "machine list not trusted: no machine counts as gone");
             }
         }
         if !taken.refused.is_empty() {
@@ -164,7 +164,7 @@ impl Lister {
     async fn take_over(&mut self, new: Vec<Report>) -> Result<(), Error> {
         let new: Vec<Report> =
             new.into_iter().filter(|it| !self.foreign.contains(it.id())).collect();
-        for reports in new.chunks(TOGETHER) {
+        for reports in new.chunks(ADOPTED_MAX) {
             let lease = self.epoch.lease();
             let (now, provider) = (self.epoch.now(), self.epoch.provider.name());
             let found = |it: &Report| adopt(it, provider, &lease.shard, now).ok();

@@ -1,4 +1,4 @@
-//! How a list is applied: which machines are notified, new or missing, and how far it is believed.
+//! How a list is applied: which machines are notified, new or missing, and how far it is trusted.
 
 use std::collections::BTreeSet;
 
@@ -183,7 +183,7 @@ impl Memory {
         true
     }
 
-    /// Records how far a full list is believed, and makes missing machines due; how many.
+    /// Records how far a full list is trusted, and makes missing machines due; how many.
     fn weigh(
         &mut self,
         credence: Credence,
@@ -192,7 +192,7 @@ impl Memory {
         now: Timestamp,
     ) -> usize {
         let whole = credence == Credence::Whole;
-        self.believe_list(whole);
+        self.trust_list(whole);
         if !whole {
             return 0;
         }

@@ -18,7 +18,7 @@ use crate::shard::stopped;
 use usher_wire::chain;
 
 /// Changes within this time share one plan.
-const TOGETHER: Duration = Duration::from_millis(50);
+const DEBOUNCE: Duration = Duration::from_millis(50);
 /// Machines read or written per statement.
 const BATCH: u32 = 500;
 
@@ -52,12 +52,12 @@ impl Planner {
             }
             tokio::select! {
                 () = stopped(&mut ended) => return,
-                () = sleep(TOGETHER) => {}
+                () = sleep(DEBOUNCE) => {}
             }
             due.clear();
             next = Instant::now() + pause;
             self.cycle().await;
-            self.epoch.stirred.notify_one();
+            self.epoch.wakeup.notify_one();
         }
     }
 
@@ -77,8 +77,8 @@ impl Planner {
         }
         let memory = self.epoch.memory();
         self.epoch.tally.set_machines(memory.phases(), memory.load(now));
-        let (epoch, believed) = (memory.epoch(), memory.is_list_believed());
-        self.epoch.tally.holds(epoch, self.epoch.is_paused(), believed);
+        let (epoch, trusted) = (memory.epoch(), memory.is_list_trusted());
+        self.epoch.tally.holds(epoch, self.epoch.is_paused(), trusted);
     }
 
     /// Reads rows and demand that other processes wrote, and whether the shard is paused.
@@ -130,7 +130,7 @@ impl Planner {
                 read.push((id, record.version));
             }
             self.epoch.store.heed_machines(self.epoch.lease(), read).await?;
-            self.epoch.stirred.notify_one();
+            self.epoch.wakeup.notify_one();
             if all < BATCH as usize {
                 return Ok(());
             }
@@ -141,7 +141,7 @@ impl Planner {
     fn plan(&self, store_up: bool) -> Option<(Plan, Duration, Timestamp)> {
         let now = self.epoch.now();
         let mut memory = self.epoch.memory();
-        let list_believed = memory.is_list_believed();
+        let list_believed = memory.is_list_trusted();
         let (fleet, changed) = memory.fleet();
         if !changed && !fleet.is_due(now) {
             return None;
@@ -215,7 +215,7 @@ impl Planner {
             let slot = memory.note(write.id, write.version.next(), &write.next);
             memory.wake(slot, now);
         }
-        self.epoch.stirred.notify_one();
+        self.epoch.wakeup.notify_one();
         Ok(())
     }
 

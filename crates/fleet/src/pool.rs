@@ -11,19 +11,19 @@ use usher_kernel::{Stage, Stopped, Timestamp, Trouble};
 
 use super::epoch::Epoch;
 use super::memory::DueMachine;
-use super::step::{Step, rest_of};
+use super::step::{Step, requeue_of};
 use super::tally::Done;
 use super::writer::Writer;
 use crate::shard::stopped;
 
 /// When a machine is requeued, and whether its step finished.
-type Rest = (Option<Timestamp>, bool);
+type Requeue = (Option<Timestamp>, bool);
 
 /// The steps of one epoch.
 pub struct Pool {
     epoch: Arc<Epoch>,
     writer: Writer,
-    running: JoinSet<Rest>,
+    running: JoinSet<Requeue>,
     /// The machine of a task, for one that panics.
     slots: HashMap<Id, Slot>,
 }
@@ -48,7 +48,7 @@ impl Pool {
                 Some(done) = self.running.join_next_with_id(), if !self.running.is_empty() => {
                     self.end(done);
                 }
-                () = self.epoch.stirred.notified() => {}
+                () = self.epoch.wakeup.notified() => {}
                 () = until(next) => {}
             }
         }
@@ -71,15 +71,15 @@ impl Pool {
             return;
         }
         let now = self.epoch.now();
-        let turns = self.epoch.memory().claim(self.epoch.config.steps_max, now);
-        for turn in turns {
-            self.begin(turn);
+        let machines = self.epoch.memory().claim(self.epoch.config.steps_max, now);
+        for machine in machines {
+            self.begin(machine);
         }
     }
 
-    fn begin(&mut self, turn: DueMachine) {
-        let (epoch, slot) = (Arc::clone(&self.epoch), turn.slot);
-        let step = Step::new(Arc::clone(&epoch), self.writer.clone(), &turn);
+    fn begin(&mut self, machine: DueMachine) {
+        let (epoch, slot) = (Arc::clone(&self.epoch), machine.slot);
+        let step = Step::new(Arc::clone(&epoch), self.writer.clone(), &machine);
         let task = self.running.spawn(async move {
             let done = timeout(epoch.config.step_deadline, step.run()).await;
             let done = done.unwrap_or_else(|_| {
@@ -90,14 +90,14 @@ impl Pool {
             if let Err(Stopped { stage, trouble }) = &done {
                 tracing::debug!(slot = slot.0, %stage, %trouble, "machine step failed");
             }
-            rest_of(&done, (&epoch, turn.attempts))
+            requeue_of(&done, (&epoch, machine.attempts))
         });
         self.slots.insert(task.id(), slot);
     }
 
-    fn end(&mut self, done: Result<(Id, Rest), JoinError>) {
-        let (id, rest) = match done {
-            Ok((id, rest)) => (id, rest),
+    fn end(&mut self, done: Result<(Id, Requeue), JoinError>) {
+        let (id, requeue) = match done {
+            Ok((id, requeue)) => (id, requeue),
             Err(why) => {
                 self.epoch.tally.count(Done::Panicked);
                 tracing::error!(error = %why, "machine step panicked: this is a bug");
@@ -107,7 +107,7 @@ impl Pool {
         };
         let Some(slot) = self.slots.remove(&id) else { return };
         let now = self.epoch.now();
-        self.epoch.memory().rest(slot, rest.0, rest.1, now);
+        self.epoch.memory().finish(slot, requeue.0, requeue.1, now);
     }
 }
 

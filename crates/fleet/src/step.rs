@@ -257,7 +257,7 @@ impl Ledger<MachineReconciler> for Step {
 }
 
 /// When a machine is requeued.
-pub fn rest_of(
+pub fn requeue_of(
     done: &Result<Option<Reported<Reason>>, Stopped>,
     (epoch, attempts): (&Epoch, u8),
 ) -> (Option<Timestamp>, bool) {

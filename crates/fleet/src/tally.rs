@@ -274,7 +274,7 @@ impl Tally {
         );
         registry.register("epoch", "The epoch of the shard's lease", self.epoch.clone());
         registry.register("actuation_paused", "Whether the shard is paused", self.paused.clone());
-        let what = "Whether the last full list is not believed";
+        let what = "Whether the last full list is not trusted";
         registry.register("list_quarantined", what, self.list_quarantined.clone());
         let unit = || Unit::Seconds;
         let what = "Duration of a planning cycle";
@@ -406,10 +406,10 @@ impl Tally {
     }
 
     /// Sets the gauges of the epoch and of what holds the shard back.
-    pub fn holds(&self, epoch: u64, is_paused: bool, is_list_believed: bool) {
+    pub fn holds(&self, epoch: u64, is_paused: bool, is_list_trusted: bool) {
         self.epoch.set(i64::try_from(epoch).unwrap_or(i64::MAX));
         self.paused.set(i64::from(is_paused));
-        self.list_quarantined.set(i64::from(!is_list_believed));
+        self.list_quarantined.set(i64::from(!is_list_trusted));
     }
 
     /// Records the time from a command to the observation of its end.

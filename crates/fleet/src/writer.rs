@@ -10,9 +10,9 @@ use usher_store::{Cycle, Error, MachineWrite};
 use super::epoch::Epoch;
 
 /// The most writes of one transaction.
-const TOGETHER_MAX: usize = 500;
+const BATCH_MAX: usize = 500;
 /// Queued writes; beyond that callers wait.
-const WAITING_MAX: usize = 2 * TOGETHER_MAX;
+const WAITING_MAX: usize = 2 * BATCH_MAX;
 
 /// A write, and where its outcome is sent.
 type QueuedWrite = (MachineWrite, oneshot::Sender<Result<(), Trouble>>);
@@ -49,7 +49,7 @@ impl Writing {
     /// Commits until every [`Writer`] is dropped.
     pub async fn run(mut self) {
         let mut batch = Vec::new();
-        while self.asked.recv_many(&mut batch, TOGETHER_MAX).await > 0 {
+        while self.asked.recv_many(&mut batch, BATCH_MAX).await > 0 {
             let (now, later) = split(std::mem::take(&mut batch));
             batch = later;
             self.write(now).await;

@@ -57,7 +57,7 @@ struct Entry {
     is_open: bool,
     /// Whether a command is recorded and not known to be sent.
     is_recorded: bool,
-    /// The number of the last believed list that named it.
+    /// The number of the last trusted list that named it.
     listed_in: u32,
     due: Option<Timestamp>,
     work: Work,
@@ -67,7 +67,7 @@ struct Entry {
 /// Whether a step of the machine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
-    Rests,
+    Idle,
     Runs,
     /// It was woken during its step.
     RunsAndWoken,
@@ -106,9 +106,9 @@ pub struct Memory {
     messages: BTreeMap<u32, Vec<Message>>,
     due: BTreeSet<(Timestamp, u32)>,
     running: usize,
-    /// The number of the last believed list; 0 before the first.
+    /// The number of the last trusted list; 0 before the first.
     list: u32,
-    is_list_believed: bool,
+    is_list_trusted: bool,
     /// Whether a change may affect the plan.
     is_changed: bool,
 }
@@ -128,7 +128,7 @@ impl Memory {
             due: BTreeSet::new(),
             running: 0,
             list: 0,
-            is_list_believed: false,
+            is_list_trusted: false,
             is_changed: true,
         }
     }
@@ -196,7 +196,7 @@ impl Memory {
         match entry.work {
             Work::Runs => entry.work = Work::RunsAndWoken,
             Work::RunsAndWoken => {}
-            Work::Rests => {
+            Work::Idle => {
                 let at = entry.due.map_or(now, |due| due.min(now));
                 if let Some(before) = entry.due.replace(at) {
                     self.due.remove(&(before, slot.0));
@@ -239,7 +239,7 @@ impl Memory {
 
     /// Takes due machines, up to the limit of running steps.
     pub fn claim(&mut self, running_max: usize, now: Timestamp) -> Vec<DueMachine> {
-        let mut turns = vec![];
+        let mut claimed = vec![];
         while self.running < running_max {
             let Some((_, number)) = self.due.first().filter(|it| it.0 <= now).copied() else {
                 break;
@@ -251,13 +251,13 @@ impl Memory {
             entry.attempts = entry.attempts.saturating_add(1);
             self.running += 1;
             let (record_id, attempts) = (entry.record_id, entry.attempts);
-            turns.push(DueMachine { slot: Slot(number), record_id, attempts });
+            claimed.push(DueMachine { slot: Slot(number), record_id, attempts });
         }
-        turns
+        claimed
     }
 
     /// Ends a step: when to requeue, and whether the step finished.
-    pub fn rest(&mut self, slot: Slot, until: Option<Timestamp>, finished: bool, now: Timestamp) {
+    pub fn finish(&mut self, slot: Slot, until: Option<Timestamp>, finished: bool, now: Timestamp) {
         self.running = self.running.saturating_sub(1);
         let waits = self.messages.contains_key(&slot.0);
         let Some(entry) = self.entries.get_mut(slot.0 as usize).and_then(Option::as_mut) else {
@@ -267,7 +267,7 @@ impl Memory {
             entry.attempts = 0;
         }
         let woken = entry.work == Work::RunsAndWoken;
-        entry.work = Work::Rests;
+        entry.work = Work::Idle;
         let due = match (finished, until) {
             (true, _) if woken || waits => Some(now),
             // A wake-up during a failed step does not shorten the back-off, but is not lost.
@@ -313,7 +313,7 @@ impl Memory {
                 is_recorded: false,
                 listed_in: 0,
                 due: None,
-                work: Work::Rests,
+                work: Work::Idle,
                 attempts: 0,
             });
         }
@@ -395,7 +395,7 @@ impl Memory {
     /// Whether the lists show that a machine is absent.
     pub fn listing(&self, slot: Slot) -> Listing {
         let names = self.entry(slot).is_some_and(|it| it.listed_in == self.list);
-        match (self.is_list_believed, names) {
+        match (self.is_list_trusted, names) {
             (false, _) => Listing::Distrusted,
             (true, true) => Listing::Names,
             (true, false) => Listing::Lacks,
@@ -415,16 +415,16 @@ impl Memory {
         (0_u32..).zip(&self.entries).filter(|it| it.1.is_some()).map(|it| Slot(it.0))
     }
 
-    /// Starts a believed list that names no machine yet, or one that is not believed.
-    pub(super) fn believe_list(&mut self, is_believed: bool) {
-        self.is_changed |= self.is_list_believed != is_believed;
-        self.is_list_believed = is_believed;
-        if is_believed {
+    /// Starts a trusted list that names no machine yet, or one that is not trusted.
+    pub(super) fn trust_list(&mut self, is_trusted: bool) {
+        self.is_changed |= self.is_list_trusted != is_trusted;
+        self.is_list_trusted = is_trusted;
+        if is_trusted {
             self.list = self.list.wrapping_add(1).max(1);
         }
     }
 
-    /// Records that the believed list names these machines.
+    /// Records that the trusted list names these machines.
     pub(super) fn name_in_list(&mut self, slots: &BTreeSet<u32>) {
         let list = self.list;
         for number in slots {
@@ -434,8 +434,8 @@ impl Memory {
         }
     }
 
-    pub const fn is_list_believed(&self) -> bool {
-        self.is_list_believed
+    pub const fn is_list_trusted(&self) -> bool {
+        self.is_list_trusted
     }
 
     /// The index, and whether it changed since the last call.

@@ -63,9 +63,9 @@ fn one_step_per_machine_runs_at_a_time_and_no_wake_up_is_lost() {
     assert_eq!(turns, [DueMachine { slot: Slot(1), record_id: record_id(1), attempts: 1 }]);
     memory.wake(Slot(1), at(6));
     assert_eq!(memory.claim(9, at(6)), [], "its step runs");
-    memory.rest(Slot(1), None, true, at(7));
+    memory.finish(Slot(1), None, true, at(7));
     assert_eq!(memory.claim(9, at(7)).len(), 1, "it was woken during the step");
-    memory.rest(Slot(1), Some(at(20)), false, at(8));
+    memory.finish(Slot(1), Some(at(20)), false, at(8));
     assert_eq!((memory.claim(9, at(19)).len(), memory.next_due()), (0, Some(at(20))));
     let again = memory.claim(9, at(20));
     assert_eq!(again[0].attempts, 2, "the last attempt failed");
@@ -82,14 +82,14 @@ fn a_message_does_not_shorten_the_back_off_of_a_failed_step() {
     mail(&mut memory, at(1));
     assert_eq!(memory.claim(9, at(1)).len(), 1);
     mail(&mut memory, at(2));
-    memory.rest(Slot(0), Some(at(20)), false, at(3));
+    memory.finish(Slot(0), Some(at(20)), false, at(3));
     assert_eq!(memory.next_due(), Some(at(20)), "it keeps its back-off");
     assert_eq!(memory.claim(9, at(20)).len(), 1);
-    memory.rest(Slot(0), Some(at(90)), true, at(21));
+    memory.finish(Slot(0), Some(at(90)), true, at(21));
     assert_eq!(memory.next_due(), Some(at(21)), "the message is handled");
     assert_eq!(memory.claim(9, at(21)).len(), 1);
     memory.wake(Slot(0), at(22));
-    memory.rest(Slot(0), None, false, at(23));
+    memory.finish(Slot(0), None, false, at(23));
     assert_eq!(memory.next_due(), Some(at(23)), "no wake-up is lost");
 }
 
@@ -100,7 +100,7 @@ fn no_more_steps_run_than_allowed() {
     (0..5).for_each(|it| memory.wake(Slot(it), at(1)));
     assert_eq!(memory.claim(2, at(2)).len(), 2);
     assert_eq!((memory.claim(2, at(2)).len(), memory.load(at(2))), (0, (2, 3)));
-    memory.rest(Slot(0), None, true, at(2));
+    memory.finish(Slot(0), None, true, at(2));
     assert_eq!(memory.claim(2, at(2)).len(), 1);
 }
 
@@ -196,12 +196,12 @@ fn a_list_before_the_response_to_a_command_causes_a_read_by_id() {
     memory.post(Slot(0), answer.clone(), at(9));
     memory.claim(9, at(9));
     assert_eq!(memory.take_message(Slot(0), &ordered), Some(answer));
-    memory.rest(Slot(0), None, true, at(9));
+    memory.finish(Slot(0), None, true, at(9));
     assert_eq!(memory.claim(9, at(9)).len(), 1, "it is due again");
     assert_eq!(memory.take_message(Slot(0), &ordered), None);
 }
 
-/// Red by: a change of a machine in transition that is listed once and not believed then.
+/// Red by: a change of a machine in transition that is listed once and not trusted then.
 #[test]
 fn a_list_overtaken_by_its_machine_causes_a_read_by_id() {
     let mut memory = memory(1);
@@ -213,7 +213,7 @@ fn a_list_overtaken_by_its_machine_causes_a_read_by_id() {
     assert_eq!(memory.claim(9, at(9)).len(), 1);
     assert_eq!(memory.take_message(Slot(0), &moved), None, "it may be older than the change");
     memory.settle(moved.fields().token);
-    memory.rest(Slot(0), None, true, at(9));
+    memory.finish(Slot(0), None, true, at(9));
     assert_eq!(take_in(&mut memory, list, Scope::Delta).notified, 1);
     assert!(memory.take_message(Slot(0), &moved).is_some(), "this one began after it");
 }

@@ -176,7 +176,7 @@ impl ShardHarness {
         text
     }
 
-    /// Whether the last full list is not believed.
+    /// Whether the last full list is not trusted.
     pub(crate) fn is_list_quarantined(&self) -> bool {
         self.shown().contains("\nusher_fleet_list_quarantined 1\n")
     }
