@@ -129,7 +129,7 @@ impl Supervisor {
             }
             Act::Remove => self.remove(name, now),
             Act::Wait(until) => Ok(Outcome::Waiting(until)),
-            Act::Rest => Ok(Outcome::Resting),
+            Act::Idle => Ok(Outcome::Resting),
         }
     }
 

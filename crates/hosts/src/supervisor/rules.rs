@@ -66,7 +66,7 @@ pub enum Act {
     /// Requeue at this time, or when something changes.
     Wait(Timestamp),
     /// Wait for a change.
-    Rest,
+    Idle,
 }
 
 pub fn rules(
@@ -78,7 +78,7 @@ pub fn rules(
 ) -> Act {
     match (wanted, process) {
         (Wanted::Hold, _) | (Wanted::Run, Process::Running | Process::Leaving | Process::Left) => {
-            Act::Rest
+            Act::Idle
         }
         (Wanted::Run, Process::None) => start(memory, now),
         (Wanted::Run, Process::Booting) => Act::Wait(now.after(SOON)),
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn a_wanted_process_that_does_not_run_is_started() {
         assert_eq!(act(Wanted::Run, Process::None, Memory::default(), 5), Act::Start);
-        assert_eq!(act(Wanted::Run, Process::Running, Memory::default(), 5), Act::Rest);
+        assert_eq!(act(Wanted::Run, Process::Running, Memory::default(), 5), Act::Idle);
     }
 
     #[test]
@@ -149,8 +149,8 @@ mod tests {
 
     #[test]
     fn a_process_that_left_is_not_restarted() {
-        assert_eq!(act(Wanted::Run, Process::Left, Memory::default(), 5), Act::Rest);
-        assert_eq!(act(Wanted::Run, Process::Leaving, Memory::default(), 5), Act::Rest);
+        assert_eq!(act(Wanted::Run, Process::Left, Memory::default(), 5), Act::Idle);
+        assert_eq!(act(Wanted::Run, Process::Leaving, Memory::default(), 5), Act::Idle);
     }
 
     #[test]
@@ -158,7 +158,7 @@ mod tests {
         let all =
             [Process::None, Process::Booting, Process::Running, Process::Leaving, Process::Left];
         for process in all {
-            assert_eq!(act(Wanted::Hold, process, Memory::default(), 5), Act::Rest);
+            assert_eq!(act(Wanted::Hold, process, Memory::default(), 5), Act::Idle);
         }
     }
 
