@@ -207,16 +207,16 @@ fn edges<'a>(table: &'a Table, phases: &[String]) -> BTreeMap<Edge<'a>, BTreeSet
     edges
 }
 
-/// The phases a row can be met in.
+/// The phases that a row applies to.
 fn starts(section: &Section, row: &Row, phases: &[String]) -> BTreeSet<usize> {
     let admits = |conditions: &[Condition], phase: &str| {
         conditions.iter().filter(|condition| condition.fact == PHASE).all(|c| c.admits(phase))
     };
-    let met = |phase: &str| {
+    let applies = |phase: &str| {
         admits(&row.when, phase)
             && (section.given.is_empty() || section.given.iter().any(|given| admits(given, phase)))
     };
-    (0..phases.len()).filter(|index| met(&phases[*index])).collect()
+    (0..phases.len()).filter(|index| applies(&phases[*index])).collect()
 }
 
 fn apart(from: BTreeSet<usize>) -> Vec<BTreeSet<usize>> {

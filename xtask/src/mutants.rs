@@ -69,7 +69,7 @@ pub(crate) fn run_all(repo: &Repo) -> Outcome {
     run(repo, &Args::default())
 }
 
-/// Tries the mutants and judges the result.
+/// Tries the mutants and checks the result.
 pub(crate) fn run(repo: &Repo, args: &Args) -> Outcome {
     if !repo.has_subcommand("mutants") {
         repo.cargo(&["install", "cargo-mutants", "--locked", "--version", VERSION], &[])?;

@@ -211,7 +211,7 @@ fact intent: none requested
 seen node: Live Lost Absent Unknown
 
 section Converge
-given intent=none phase=!Leaving,Deleted   # the wish wins
+given intent=none phase=!Leaving,Deleted   # the intent wins
 row node=Absent,Lost -> effect=Apply phase=Pending wake=poll reason=Applied
 row node=Live -> phase=Ready event=Provisioned wake=change reason=AsDeclared
 row node=Unknown -> phase=same wake=poll reason=Unreachable

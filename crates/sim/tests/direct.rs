@@ -102,20 +102,20 @@ fn a_world_that_starts_empty_takes_objects_and_lets_them_go() {
         policy: None,
     });
     let world = RefCell::new(empty);
-    let mut stage = Scenario::new(&world);
+    let mut scenario = Scenario::new(&world);
     let identity = "projects/p/memberships/m";
     let mut turns = 0..GIVE_UP;
     for tick in turns.by_ref().take(200) {
-        stage.turn(tick);
+        scenario.turn(tick);
     }
     assert!(world.borrow().outside.cloud.find(identity).is_some());
     assert!(!world.borrow().is_gone(object));
     world.borrow_mut().outside.parents.clear();
     world.borrow_mut().ask_to_go(object);
     for tick in turns.take(600) {
-        stage.turn(tick);
+        scenario.turn(tick);
     }
-    stage.close();
+    scenario.close();
     assert!(world.borrow().is_gone(object), "although its parent is gone");
     assert_eq!(world.borrow().outside.cloud.find(identity), None);
     assert_eq!(world.borrow().base.wrong, None);

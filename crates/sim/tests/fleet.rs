@@ -91,9 +91,9 @@ fn a_world_that_starts_empty_takes_machines_and_gives_them_back() {
     let slots = vec![slot];
     empty.settle_in(Population { shards: 1, clusters: 1, slots, demands: vec![], holds: vec![] });
     let world = RefCell::new(empty);
-    let mut stage = Scenario::new(&world);
+    let mut scenario = Scenario::new(&world);
     let mut turns = 0..GIVE_UP;
-    let mut pass = |count| turns.by_ref().take(count).for_each(|tick| stage.turn(tick));
+    let mut pass = |count| turns.by_ref().take(count).for_each(|tick| scenario.turn(tick));
     pass(100);
     let resource = ResourceId::from_uuid(Uuid::from_bytes([1; 16]));
     assert!(world.borrow_mut().hold_for(0, resource));

@@ -74,7 +74,7 @@ enum How {
     NeverReap,
     /// A reader misses the first row of its page.
     SkipEvents,
-    /// Labels wake the dead.
+    /// Labels wake deleted resources.
     WakeTheDead,
     /// Everybody is found.
     FindAnybody,
@@ -245,11 +245,11 @@ impl Port for Broken {
         self.inner.wake_all()
     }
 
-    fn order(&mut self, resource: ResourceId, order: Command) -> Result<Resource, No> {
-        if matches!(order, Command::Reap { .. }) && self.is(How::NeverReap) {
+    fn order(&mut self, resource: ResourceId, command: Command) -> Result<Resource, No> {
+        if matches!(command, Command::Reap { .. }) && self.is(How::NeverReap) {
             return self.inner.resource(resource).map(|it| it.state);
         }
-        let next = self.inner.order(resource, order)?;
+        let next = self.inner.order(resource, command)?;
         if self.is(How::SkipInFlightGrace) {
             let fields = Fields { grace_until: None, ..next.fields().clone() };
             return Ok(Resource::hydrate(fields).unwrap());

@@ -287,9 +287,9 @@ fn a_broken_cluster_breaks_its_promise() {
     breaks(Breakage::TrustRebuilt, substrate::another_world_proves_no_absence);
     breaks(Breakage::TrustRebuilt, substrate::a_world_that_forgot_proves_no_absence);
     breaks(Breakage::ErrorIsAbsent, substrate::a_world_that_does_not_answer_is_not_empty);
-    let deaf =
+    let reported =
         breaks(Breakage::LoseWakeUp, substrate::what_was_taken_away_is_absent_and_wakes_its_life);
-    assert_eq!(deaf, "nothing is woken by a disappearance");
+    assert_eq!(reported, "nothing is woken by a disappearance");
 }
 
 // Requirement: LW-2

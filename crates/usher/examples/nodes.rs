@@ -24,12 +24,12 @@ async fn main() -> std::process::ExitCode {
         return std::process::ExitCode::from(2);
     };
     let silent = std::env::args().any(|it| it == "--silent");
-    let gather = if silent {
+    let start = if silent {
         fake_agents::FakeAgents::gather_silent
     } else {
         fake_agents::FakeAgents::gather
     };
-    let agents = gather(&data);
+    let agents = start(&data);
     let mut printed = String::new();
     loop {
         let fake_agents::Counts { booted, enrolled, refused, left } = &*agents.counts;

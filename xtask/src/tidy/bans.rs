@@ -2,7 +2,7 @@
 
 use super::{Finding, Subject};
 
-/// The bans for everybody.
+/// The bans of every crate.
 const ROOT: &str = "clippy.toml";
 /// The pure crates must have a file of their own.
 const PURE: [&str; 2] = ["crates/kernel/clippy.toml", "crates/domain/clippy.toml"];

@@ -9,7 +9,7 @@ use super::{Finding, Subject};
 const IN_CODE: [(&str, &str); 4] = [
     ("todo!", "finish it, or refuse with a reason"),
     ("unimplemented!", "finish it, or refuse with a reason"),
-    ("#[ignore", "run the test, or put it in a lane of its own"),
+    ("#[ignore", "run the test, or put it in a command of its own"),
     ("dbg!", "remove it"),
 ];
 /// Marks of unfinished work in any text; spelt so that this file has none.

@@ -128,18 +128,18 @@ async fn objects_of_other_projects_are_not_found() {
         ("POST", format!("{one}/replace")),
         ("GET", format!("{one}/labels")),
     ] {
-        let foreign = api.ask("stranger", method, &path, None).await;
+        let foreign = api.ask("other-operator", method, &path, None).await;
         let code = refused(404, "provisioned_resource_not_found");
         assert_eq!(foreign.refusal(), code, "{method} {path}");
         assert!(api.ask("operator", method, &path, None).await.status < 300, "{method} {path}");
     }
-    let project = api.ask("stranger", "GET", "/v1/projects/demo", None).await;
+    let project = api.ask("other-operator", "GET", "/v1/projects/demo", None).await;
     assert_eq!(project.refusal(), refused(404, "project_not_found"));
-    let node = api.ask("stranger", "GET", &format!("/v1/nodes/{}", node()), None).await;
+    let node = api.ask("other-operator", "GET", &format!("/v1/nodes/{}", node()), None).await;
     assert_eq!(node.refusal(), refused(404, "node_not_found"));
     let body = json!({"name": "w", "project": "demo", "blueprint": "local-node",
         "credential": "local"});
-    let declared = api.ask("stranger", "POST", "/v1/resources", Some(body)).await;
+    let declared = api.ask("other-operator", "POST", "/v1/resources", Some(body)).await;
     assert_eq!(declared.refusal(), refused(404, "project_not_found"));
 }
 
@@ -154,12 +154,12 @@ async fn lists_hold_the_projects_of_the_token() {
     };
     assert_eq!(names("admin", "/v1/projects", "slug").await, ["demo", "other"]);
     assert_eq!(names("operator", "/v1/projects", "slug").await, ["demo"]);
-    assert_eq!(names("stranger", "/v1/projects", "slug").await, ["other"]);
+    assert_eq!(names("other-operator", "/v1/projects", "slug").await, ["other"]);
     assert_eq!(names("operator", "/v1/resources", "name").await, ["web-1"]);
-    assert_eq!(names("stranger", "/v1/resources", "name").await, Vec::<String>::new());
-    assert_eq!(names("stranger", "/v1/nodes", "name").await, Vec::<String>::new());
-    assert_eq!(names("stranger", "/v1/tokens", "id").await, Vec::<String>::new());
-    assert_eq!(names("stranger", "/v1/placements", "world").await, ["local"]);
+    assert_eq!(names("other-operator", "/v1/resources", "name").await, Vec::<String>::new());
+    assert_eq!(names("other-operator", "/v1/nodes", "name").await, Vec::<String>::new());
+    assert_eq!(names("other-operator", "/v1/tokens", "id").await, Vec::<String>::new());
+    assert_eq!(names("other-operator", "/v1/placements", "world").await, ["local"]);
 }
 
 /// Red by: a node secret that is accepted as an operator token, or the reverse.

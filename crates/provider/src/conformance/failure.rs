@@ -9,7 +9,7 @@ use super::probe::{Metadata, NotPassed, Outcome, Probe, ensure, out_of_place};
 use crate::fake::FAULT_LABEL;
 use crate::state::Kind;
 
-/// The timeout of each verb in this lane.
+/// The timeout of each verb in this profile.
 pub(super) const TRANSITION_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) async fn run(id: u16, probe: &mut Probe) -> Outcome {

@@ -15,11 +15,11 @@ pub(super) async fn run(id: u16, probe: &mut Probe) -> Outcome {
         901 => filters(probe).await,
         902 => caps(probe).await,
         903 => delta(probe).await,
-        904 => quiet(probe, Duration::ZERO).await,
+        904 => unchanged(probe, Duration::ZERO).await,
         905 => forward(probe).await,
         906 => garbage(probe).await,
         907 => pages(probe, 7).await,
-        908 => quiet(probe, Duration::from_millis(750)).await,
+        908 => unchanged(probe, Duration::from_millis(750)).await,
         909 => altered(probe).await,
         _ => Err(NotPassed::unknown(id)),
     }
@@ -75,7 +75,7 @@ async fn delta(probe: &mut Probe) -> Outcome {
     ensure(ids == [id.as_str()], || format!("the delta is {ids:?}, not {id}"))
 }
 
-async fn quiet(probe: &mut Probe, time: Duration) -> Outcome {
+async fn unchanged(probe: &mut Probe, time: Duration) -> Outcome {
     let before = cursor(probe).await?;
     sleep(time).await;
     let delta = probe.since(&before, 0).await?;

@@ -4,7 +4,7 @@
 //! required behaviour that was skipped makes the result incomplete, never certified.
 //!
 //! Read [`list`](fn@list) for the behaviours, `probe` for their client, and one file per area for
-//! the checks. The durable, fault, salvage and scale lanes start the candidate themselves.
+//! the checks. The durable, fault, salvage and scale profiles start the candidate themselves.
 
 mod area;
 mod concurrency;

@@ -1,5 +1,5 @@
 //! Salvage, which leaves FAILED. It is not part of the public service, so only a provider that
-//! claims it is checked. The candidate runs as in the fault lane.
+//! claims it is checked. The candidate runs as in the fault profile.
 
 use tonic::Code;
 use usher_wire::fleet::{Machine, MachineState as State};

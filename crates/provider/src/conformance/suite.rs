@@ -15,8 +15,8 @@ use super::{
     salvage, scale, shape,
 };
 
-/// The lanes, in order; each has a candidate of its own.
-const LANES: [Profile; 5] =
+/// The profiles that are run, in order; each has a candidate of its own.
+const RUN_ORDER: [Profile; 5] =
     [Profile::Core, Profile::Fault, Profile::Salvage, Profile::Durable, Profile::Scale];
 
 /// The provider under test.
@@ -24,7 +24,7 @@ const LANES: [Profile; 5] =
 pub enum Target {
     /// A running provider.
     Address(String, Option<Arc<Keyring>>),
-    /// A program to start for each lane.
+    /// A program to start for each profile.
     Program(Launcher),
 }
 
@@ -37,9 +37,9 @@ pub struct Suite {
     pub profiles: BTreeSet<Profile>,
     /// The seed of the random behaviours.
     pub seed: u64,
-    /// Slots of a program in every lane but scale.
+    /// Slots of a program in every profile but scale.
     pub seed_count: usize,
-    /// Slots of a program in the scale lane.
+    /// Slots of a program in the scale profile.
     pub scale_seed_count: usize,
     /// How long the churn behaviour runs.
     pub soak: Duration,
@@ -112,12 +112,12 @@ pub async fn run(suite: &Suite, mut on_finding: impl FnMut(&Finding)) -> Vec<Fin
     let asked = list().filter(|it| suite.requires(it));
     let asked: Vec<Behaviour> =
         asked.filter(|it| suite.only.is_none_or(|only| only == it.id)).collect();
-    for lane in LANES {
-        let mine: Vec<Behaviour> = asked.iter().copied().filter(|it| it.profile == lane).collect();
+    for profile in RUN_ORDER {
+        let mine: Vec<Behaviour> = asked.iter().copied().filter(|it| it.profile == profile).collect();
         if mine.is_empty() {
             continue;
         }
-        let mut opened = suite.open(lane).await;
+        let mut opened = suite.open(profile).await;
         for behaviour in mine {
             let outcome = match &mut opened {
                 Ok(open) => open.exercise(&behaviour, suite).await,
@@ -136,8 +136,8 @@ pub async fn run(suite: &Suite, mut on_finding: impl FnMut(&Finding)) -> Vec<Fin
     findings
 }
 
-/// A lane that is ready to run.
-enum Lane {
+/// A profile that is ready to run.
+enum OpenProfile {
     /// With the program, if this suite started it.
     Live(
         Box<Probe>,
@@ -155,10 +155,10 @@ impl Suite {
         wanted && !(behaviour.deletes && has(Profile::BareMetal))
     }
 
-    async fn open(&self, lane: Profile) -> Outcome<Lane> {
-        let launcher = match (&self.target, lane) {
+    async fn open(&self, profile: Profile) -> Outcome<OpenProfile> {
+        let launcher = match (&self.target, profile) {
             (Target::Address(address, keyring), Profile::Core | Profile::Scale) => {
-                return self.dial(address, keyring.as_ref(), lane);
+                return self.dial(address, keyring.as_ref(), profile);
             }
             (
                 Target::Address(..),
@@ -169,18 +169,18 @@ impl Suite {
                 | Profile::Fault
                 | Profile::Salvage,
             ) => {
-                let why = "this lane starts the candidate itself: pass a program";
+                let why = "this profile starts the candidate itself: pass a program";
                 return Err(NotPassed::Skipped(why.to_owned()));
             }
             (Target::Program(launcher), _) => launcher,
         };
-        if lane == Profile::Durable {
+        if profile == Profile::Durable {
             let state = self.scratch.join("durable.state");
             let before = durability::before(launcher, &state, self.seed).await?;
             let after = durability::after(launcher, &state, before).await?;
-            return Ok(Lane::Restarted(Box::new(after)));
+            return Ok(OpenProfile::Restarted(Box::new(after)));
         }
-        let (count, more) = match lane {
+        let (count, more) = match profile {
             Profile::Scale => (self.scale_seed_count, Vec::new()),
             Profile::Fault | Profile::Salvage => {
                 let seconds = failure::TRANSITION_TIMEOUT.as_secs();
@@ -194,21 +194,21 @@ impl Suite {
         };
         let started = launcher.start(count, None, &more).await;
         let running = started.map_err(|why| NotPassed::Failed(why.to_string()))?;
-        let probe = durability::probe(&running.address, self.seed, lane.as_str())?;
-        Ok(Lane::Live(Box::new(probe), Some(Box::new(running))))
+        let probe = durability::probe(&running.address, self.seed, profile.as_str())?;
+        Ok(OpenProfile::Live(Box::new(probe), Some(Box::new(running))))
     }
 
-    fn dial(&self, address: &str, keyring: Option<&Arc<Keyring>>, lane: Profile) -> Outcome<Lane> {
+    fn dial(&self, address: &str, keyring: Option<&Arc<Keyring>>, profile: Profile) -> Outcome<OpenProfile> {
         let channel = || {
             let channel = fleet::channel(address, keyring.cloned());
             channel.map_err(|why| NotPassed::Failed(why.to_string()))
         };
-        let probe = Probe::new([channel()?, channel()?], self.seed, lane.as_str());
-        Ok(Lane::Live(Box::new(probe), None))
+        let probe = Probe::new([channel()?, channel()?], self.seed, profile.as_str());
+        Ok(OpenProfile::Live(Box::new(probe), None))
     }
 }
 
-impl Lane {
+impl OpenProfile {
     async fn exercise(&mut self, behaviour: &Behaviour, suite: &Suite) -> Outcome {
         let id = behaviour.id;
         let probe = match self {
@@ -227,7 +227,7 @@ impl Lane {
             Area::Scale => Box::pin(scale::run(id, probe, suite.soak)).await,
             Area::Salvage => Box::pin(salvage::run(id, probe)).await,
             Area::Property => Box::pin(property::run(id, probe)).await,
-            Area::Durability => Err(NotPassed::Skipped("the lane was not killed".to_owned())),
+            Area::Durability => Err(NotPassed::Skipped("the candidate was not killed".to_owned())),
         }
     }
 }

@@ -145,9 +145,9 @@ async fn a_peer_is_lost_once_and_live_again_once_and_wakes_its_resource() {
         };
         assert_eq!(store.list_peers(other, None, 5).await.unwrap(), []);
         assert_eq!(store.list_peers(PeerFilter::default(), Some(peer), 5).await.unwrap(), []);
-        let beside =
+        let context =
             store.resource_context(&store.resource(id).await.unwrap().state).await.unwrap();
-        assert_eq!((beside.peers, beside.tokens.len()), (mesh, 1));
+        assert_eq!((context.peers, context.tokens.len()), (mesh, 1));
     })
     .await;
 }
@@ -249,8 +249,8 @@ async fn a_write_that_makes_an_item_due_is_signalled_in_this_process() {
         tokio::time::timeout(Duration::from_mins(1), due.wait()).await.unwrap();
         due.clear();
         store.now().await.unwrap();
-        let silent = tokio::time::timeout(Duration::from_millis(20), due.wait()).await;
-        assert!(silent.is_err(), "a read makes no item due");
+        let woken = tokio::time::timeout(Duration::from_millis(20), due.wait()).await;
+        assert!(woken.is_err(), "a read makes no item due");
     })
     .await;
 }
@@ -275,8 +275,8 @@ async fn a_released_lease_is_signalled_if_its_item_is_due() {
             due.clear();
             let release = Release { item, claim, wake, reason: "AsDeclared" };
             assert!(store.release(release).await.unwrap());
-            let patience = Duration::from_millis(if signalled { 60_000 } else { 20 });
-            let was_signalled = tokio::time::timeout(patience, due.wait()).await.is_ok();
+            let timeout = Duration::from_millis(if signalled { 60_000 } else { 20 });
+            let was_signalled = tokio::time::timeout(timeout, due.wait()).await.is_ok();
             assert_eq!(was_signalled, signalled, "{wake:?}, woken: {woken}");
         }
     })

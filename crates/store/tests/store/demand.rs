@@ -70,8 +70,8 @@ async fn brakes_are_kept_for_every_replica_with_who_pulled_them() {
         assert!(matches!(missing, Error::NotFound { .. }), "{missing}");
         lease(store, "s", LONG).await;
         let switch = async |brake, on, action| {
-            let noted = Some(entry(action));
-            store.brake_shard(shard("s"), brake, on, noted).await.unwrap()
+            let audit = Some(entry(action));
+            store.brake_shard(shard("s"), brake, on, audit).await.unwrap()
         };
         let paused = switch(Brake::Pause, true, Action::FleetPause).await;
         assert_eq!(paused.switch(), Switch::Paused);

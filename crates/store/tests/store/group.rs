@@ -13,7 +13,7 @@ use usher_store::{Acceptance, Cursor, Error, Place, ResourceWrite, Settings};
 use crate::declare::{World, write};
 use crate::test_store::{TestStore, on_both, on_both_with, read_events};
 
-/// More than all workers together can take at once.
+/// More than all workers can take at once.
 const MANY: usize = 40;
 
 async fn acceptance(world: &World, name: &str) -> Acceptance {
@@ -138,9 +138,9 @@ async fn of_commits_that_come_together_those_that_lost_are_refused_and_no_other(
 /// Red by: a worker, or a group, that waits as long as one of its members does.
 #[tokio::test]
 async fn commits_of_other_resources_are_done_while_locked_ones_wait() {
-    let patience = Duration::from_mins(2);
+    let timeout = Duration::from_mins(2);
     let settings =
-        Settings { lock_timeout: patience, statement_timeout: patience, ..Settings::default() };
+        Settings { lock_timeout: timeout, statement_timeout: timeout, ..Settings::default() };
     on_both_with(settings, async |test: TestStore| {
         let Place::Postgres(url) = &test.database.place else { return };
         let world = World::new(&test.store).await;

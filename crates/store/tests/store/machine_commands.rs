@@ -54,8 +54,8 @@ async fn writes_of_others_to_a_machine_are_marked_until_its_shard_reads_them() {
         assert_eq!(store.woken_machines(&shard("s"), 9).await.unwrap().machines.len(), 1);
         store.heed_machines(held.clone(), vec![(one.id, Version(2))]).await.unwrap();
         assert_eq!(store.woken_machines(&shard("s"), 9).await.unwrap().machines, []);
-        let stranger = ResourceId::from_uuid(Uuid::now_v7());
-        let other = MachineCommand::LetGo { holder: stranger, read: Version(2) };
+        let another = ResourceId::from_uuid(Uuid::now_v7());
+        let other = MachineCommand::LetGo { holder: another, read: Version(2) };
         let refused = store.command_machine(one.id, other, None).await.unwrap_err();
         let code = |it: &Error| {
             let Error::FleetRefused(refusal) = it else { panic!("{it}") };

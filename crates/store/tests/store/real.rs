@@ -174,8 +174,8 @@ impl Port for Real {
         self.run(self.store.wake_all()).map(|_| ())
     }
 
-    fn order(&mut self, resource: ResourceId, order: Command) -> Result<Resource, No> {
-        self.run(self.store.command(resource, order, None)).map(|(resource, _)| resource)
+    fn order(&mut self, resource: ResourceId, command: Command) -> Result<Resource, No> {
+        self.run(self.store.command(resource, command, None)).map(|(resource, _)| resource)
     }
 
     fn issue(&mut self, resource: ResourceId, generation: Generation) -> Result<(), No> {

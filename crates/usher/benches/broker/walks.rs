@@ -160,19 +160,19 @@ async fn written(bench_env: &BenchEnv, bench: &Bench) -> [f64; 2] {
     say("\n| way | writes | transactions that wrote | steps that wrote | steps | observations | \
          verbs outside |");
     say("|---|---:|---:|---:|---:|---:|---:|");
-    let begun = Look::new(bench_env, bench).await;
+    let begun = Readings::new(bench_env, bench).await;
     let come = (0..COUNTED).map(|_| {
         let bench = bench.clone();
         tokio::spawn(async move { bench.come().await })
     });
     let ids = all(come.collect()).await;
-    let between = Look::new(bench_env, bench).await;
+    let between = Readings::new(bench_env, bench).await;
     let go = ids.into_iter().map(|id| {
         let bench = bench.clone();
         tokio::spawn(async move { bench.go(&id).await })
     });
     all(go.collect()).await;
-    let ended = Look::new(bench_env, bench).await;
+    let ended = Readings::new(bench_env, bench).await;
     [between.print_since("in", &begun), ended.print_since("out", &between)]
 }
 
@@ -185,12 +185,12 @@ async fn all<T>(tasks: Vec<tokio::task::JoinHandle<T>>) -> Vec<T> {
 }
 
 /// Counters of a server and its database.
-struct Look {
+struct Readings {
     counters: BTreeMap<String, u64>,
     written: Option<i64>,
 }
 
-impl Look {
+impl Readings {
     async fn new(bench_env: &BenchEnv, bench: &Bench) -> Self {
         // Work triggered by the last event is counted as well.
         tokio::time::sleep(Duration::from_millis(500)).await;

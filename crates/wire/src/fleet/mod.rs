@@ -1,7 +1,7 @@
 //! The gRPC messages between a shard and a provider of machines, and their connections.
 //!
 //! The messages are generated from `proto` by `cargo xtask generate`; names and numbers are those
-//! of the public protocol. `salvage` is our own extension: the way out of FAILED.
+//! of the public protocol. `salvage` is our own extension: the transition out of FAILED.
 //!
 //! **Invariants**
 //! - A bootstrap blob is never printed.

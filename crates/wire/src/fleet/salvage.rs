@@ -28,7 +28,7 @@ pub mod salvager_client {
     )]
     use tonic::codegen::http::Uri;
     use tonic::codegen::*;
-    /// An optional extension of the public service: a way out of FAILED. The public commands never
+    /// An optional extension of the public service: a transition out of FAILED. The public commands never
     /// leave it, so a shard that does not know this service sees no difference.
     #[derive(Debug, Clone)]
     pub struct SalvagerClient<T> {
@@ -141,7 +141,7 @@ pub mod salvager_server {
             tonic::Status,
         >;
     }
-    /// An optional extension of the public service: a way out of FAILED. The public commands never
+    /// An optional extension of the public service: a transition out of FAILED. The public commands never
     /// leave it, so a shard that does not know this service sees no difference.
     #[derive(Debug)]
     pub struct SalvagerServer<T> {

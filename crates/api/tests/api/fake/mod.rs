@@ -38,7 +38,7 @@ pub(crate) const TOKENS: [(&str, &str); 5] = [
     ("viewer", "viewer-canary"),
     ("watcher", "watcher-canary"),
     ("operator", "operator-canary"),
-    ("stranger", "stranger-canary"),
+    ("other-operator", "other-operator-canary"),
     ("admin", "admin-canary"),
 ];
 
@@ -184,7 +184,7 @@ pub(crate) fn caller(name: &str) -> Option<Caller> {
         "viewer" => Grant::Viewer(Reach::Project(demo())),
         "watcher" => Grant::Viewer(Reach::Installation),
         "operator" => Grant::Operator(demo()),
-        "stranger" => Grant::Operator(other()),
+        "other-operator" => Grant::Operator(other()),
         "admin" => Grant::Admin,
         _ => return None,
     };

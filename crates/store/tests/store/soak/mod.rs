@@ -74,8 +74,8 @@ fn round(place: &Place, number: u64, bend: Option<Bend>) -> Vec<Line> {
     let reader = std::thread::spawn(move || std::iter::once(first).chain(lines).collect());
     // Some instants are early, in the first writes, and some are in the middle of everything.
     let mut random = usher_sim::rng::Rng::new(number);
-    let patience = random.below(if number.is_multiple_of(3) { 60 } else { 400 });
-    std::thread::sleep(Duration::from_millis(patience));
+    let delay = random.below(if number.is_multiple_of(3) { 60 } else { 400 });
+    std::thread::sleep(Duration::from_millis(delay));
     let ended = writer.try_wait().unwrap();
     assert!(ended.is_none(), "the writer ended by itself: {ended:?}");
     writer.kill().unwrap();

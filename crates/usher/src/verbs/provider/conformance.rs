@@ -30,10 +30,10 @@ pub(super) struct Flags {
     /// Start a program with this many slots
     #[arg(long, value_name = "N", default_value_t = 256)]
     seed_count: usize,
-    /// Start a program with this many slots in the scale lane
+    /// Start a program with this many slots in the scale profile
     #[arg(long, value_name = "N", default_value_t = 8_000)]
     scale_seed_count: usize,
-    /// Create and delete machines for this long in the scale lane
+    /// Create and delete machines for this long in the scale profile
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
     soak: Duration,
     /// Run only this behaviour, as in B101
@@ -51,7 +51,7 @@ pub(super) struct Flags {
     /// Output format
     #[arg(short, long, value_name = "FORM", value_enum, default_value_t = Form::Table)]
     output: Form,
-    /// Start this program for each lane, with these arguments before its flags
+    /// Start this program for each profile, with these arguments before its flags
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<String>,
 }

@@ -219,13 +219,13 @@ async fn a_server_with_certificates_knows_the_identity_of_its_caller() {
 async fn a_peer_of_an_unknown_authority_is_refused() {
     let (endpoint, mirror) = (TestEndpoint::new(), Mirror::default());
     let address = serve(mirror.clone(), Some(keyring(endpoint.sign("server", &[])))).await;
-    let stranger = TestEndpoint::new();
-    let mut foreign = stranger.sign("shard", &["bigfleet://shard/a"]);
+    let other = TestEndpoint::new();
+    let mut foreign = other.sign("shard", &["bigfleet://shard/a"]);
     foreign.ca = endpoint.folder.path().join("server.ca");
     ask(&address, Some(keyring(foreign))).await.unwrap_err();
     ask(&address, None).await.unwrap_err();
     // Nor does a client trust a server with an unknown authority.
-    let deceived = stranger.sign("deceived", &["bigfleet://shard/a"]);
+    let deceived = other.sign("deceived", &["bigfleet://shard/a"]);
     ask(&address, Some(keyring(deceived))).await.unwrap_err();
     assert_eq!(*mirror.peers.lock().unwrap(), []);
 }
