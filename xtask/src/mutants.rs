@@ -83,7 +83,7 @@ pub(crate) fn run(repo: &Repo, args: &Args) -> Outcome {
     let list = fs::read_to_string(repo.root().join(ACCEPTED))
         .map_err(|cause| Failure::message(format!("cannot read \"{ACCEPTED}\": {cause}")))?;
     output::say(tally.summary());
-    let verdict = judge(&tally, accepted(&list)?, args.is_whole());
+    let verdict = evaluate(&tally, accepted(&list)?, args.is_whole());
     for excused in verdict.excused {
         output::say(format_args!("accepted {excused}"));
     }
@@ -202,7 +202,7 @@ fn placeless(mutant: &str) -> String {
     format!("{file}: {what}")
 }
 
-fn judge(tally: &Tally, mut accepted: Accepted<'_>, whole: bool) -> Verdict {
+fn evaluate(tally: &Tally, mut accepted: Accepted<'_>, whole: bool) -> Verdict {
     let mut verdict = Verdict::default();
     if tally.viable() == 0 {
         verdict.wrong.push("no mutant was tried".to_owned());
@@ -235,7 +235,7 @@ mod tests {
     }
 
     fn verdict(tally: &Tally, list: &str, whole: bool) -> String {
-        let wrong = judge(tally, accepted(list).unwrap(), whole).wrong;
+        let wrong = evaluate(tally, accepted(list).unwrap(), whole).wrong;
         if wrong.is_empty() { "fine".to_owned() } else { wrong.join("\n") }
     }
 

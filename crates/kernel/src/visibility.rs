@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_snapshot_is_judged_by_the_worst_answer_that_is_missing() {
+    fn the_worst_missing_answer_decides_the_visibility() {
         let cases = [
             ((false, false, None), Visibility::Complete),
             ((false, false, Some(Unknown::Unreachable)), Visibility::Unreachable),

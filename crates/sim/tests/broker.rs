@@ -25,13 +25,13 @@ fn the_same_seed_gives_the_same_trace() {
 
 // Requirement: S-7, S-8
 #[test]
-fn seeds_end_as_wished() {
+fn seeds_end_as_declared() {
     world::end_as_wished::<State>(0..1_000);
 }
 
 // Requirement: S-8
 #[test]
-fn seeds_that_once_failed_end_as_wished() {
+fn seeds_that_once_failed_end_as_declared() {
     world::end_as_wished::<State>(world::listed(SEEDS));
 }
 
@@ -87,7 +87,7 @@ fn names_are_distinct() {
 
 // Requirement: S-4
 #[test]
-fn what_was_met_too_rarely_is_a_gap() {
+fn what_was_reached_too_rarely_is_a_gap() {
     let mut one = Coverage::default();
     one.injected(0, InjectedFault::CrashBefore);
     one.fault(DriverFault::Crash);

@@ -20,7 +20,7 @@ fn the_same_seed_gives_the_same_trace() {
 
 // Requirement: S-13
 #[test]
-fn seeds_end_as_wished() {
+fn seeds_end_as_declared() {
     for seed in 0..200 {
         assert_eq!(run_seed(seed, None, false).wrong, None, "seed {seed}");
     }
@@ -28,7 +28,7 @@ fn seeds_end_as_wished() {
 
 // Requirement: W-5
 #[test]
-fn seeds_that_once_failed_end_as_wished() {
+fn seeds_that_once_failed_end_as_declared() {
     let seeds = SEEDS.lines().filter(|line| !line.starts_with('#'));
     for seed in seeds.map(|line| line.parse().unwrap()) {
         assert_eq!(run_seed(seed, None, false).wrong, None, "seed {seed}");

@@ -20,13 +20,13 @@ fn the_same_seed_gives_the_same_trace() {
 
 // Requirement: S-8
 #[test]
-fn seeds_end_as_wished() {
+fn seeds_end_as_declared() {
     world::end_as_wished::<State>(0..1_000);
 }
 
 // Requirement: S-8
 #[test]
-fn seeds_that_once_failed_end_as_wished() {
+fn seeds_that_once_failed_end_as_declared() {
     world::end_as_wished::<State>(world::listed(SEEDS));
 }
 

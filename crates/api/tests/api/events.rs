@@ -159,7 +159,7 @@ async fn a_stream_ends_when_the_process_does() {
 
 // Requirement: HC-12
 #[tokio::test(start_paused = true)]
-async fn a_silent_stream_sends_keep_alives() {
+async fn an_idle_stream_sends_keep_alives() {
     let api = TestApi::new();
     let mut body = api.open(stream("admin", "", None)).await.into_body();
     for _ in 0..3 {

@@ -12,7 +12,7 @@ use usher_domain::broker::verdict::{EffectKind, EventKind, RecordChange, Verdict
 use usher_kernel::{Requeue, Visibility};
 
 use crate::laws;
-use crate::shape::{Absent, Judgement, Machine, Origin, Outcome, words};
+use crate::shape::{Absent, Evaluation, Machine, Origin, Outcome, words};
 
 /// One cell: the input of the rules.
 #[derive(Clone, Copy)]
@@ -52,7 +52,7 @@ const NEXT: &str = "next";
 pub(crate) fn machine() -> Machine<Cell> {
     let mut turns = words!(GenerationState);
     turns.push(NEXT);
-    row_facts(Machine::new("broker", START, judge))
+    row_facts(Machine::new("broker", START, evaluate))
         .fact(Origin::Seen, "visibility", words!(Visibility), |c, v| {
             c.seen.visibility = Visibility::ALL[v];
         })
@@ -89,10 +89,10 @@ fn row_facts(machine: Machine<Cell>) -> Machine<Cell> {
         })
 }
 
-fn judge(cell: &Cell) -> Judgement {
+fn evaluate(cell: &Cell) -> Evaluation {
     let incomplete = cell.seen.visibility.is_incomplete();
     let verdict = rules(cell.row, cell.seen).with_snapshot(incomplete);
-    Judgement { outcome: outcome(cell.row, verdict), broken: laws::broken(cell, verdict) }
+    Evaluation { outcome: outcome(cell.row, verdict), broken: laws::broken(cell, verdict) }
 }
 
 /// The fields in the order of [`machine`]. To stay as it is and to become what it already is are

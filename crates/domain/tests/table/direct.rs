@@ -11,7 +11,7 @@ use usher_domain::direct::reconcile::rules;
 use usher_domain::direct::verdict::{EffectKind, EventKind, RecordChange, Verdict};
 use usher_kernel::Requeue;
 
-use crate::shape::{Absent, Judgement, Machine, Origin, Outcome as Said, words};
+use crate::shape::{Absent, Evaluation, Machine, Origin, Outcome as Said, words};
 use crate::law_cases::{self, Case};
 
 /// One cell: the input of the rules.
@@ -44,7 +44,7 @@ const START: Cell = Cell {
 
 /// The direct resource's machine.
 pub(crate) fn machine() -> Machine<Cell> {
-    Machine::new("direct", START, |cell| judge(*cell))
+    Machine::new("direct", START, |cell| evaluate(*cell))
         .fact(Origin::Row, "phase", words!(Phase), |c, v| c.row.phase = Phase::ALL[v])
         .fact(Origin::Row, "identity", words!(Identity), |c, v| {
             c.row.identity = Identity::ALL[v];
@@ -72,10 +72,10 @@ pub(crate) fn machine() -> Machine<Cell> {
         .field("reason", words!(Reason), Absent::Refused)
 }
 
-fn judge(cell: Cell) -> Judgement {
+fn evaluate(cell: Cell) -> Evaluation {
     let incomplete = cell.seen.visibility().is_incomplete();
     let verdict = rules(cell.row, cell.seen).with_snapshot(incomplete);
-    Judgement { outcome: outcome(verdict), broken: broken(cell, verdict) }
+    Evaluation { outcome: outcome(verdict), broken: broken(cell, verdict) }
 }
 
 /// The fields in the order of [`machine`].

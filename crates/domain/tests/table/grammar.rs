@@ -2,7 +2,7 @@
 
 use crate::parse::parse;
 use crate::refusal::{Problem, Refusal};
-use crate::shape::{Absent, Judgement, Machine, Origin, Outcome, Shape};
+use crate::shape::{Absent, Evaluation, Machine, Origin, Outcome, Shape};
 
 /// A good table of a door: line 1 is `table door`.
 const GOOD: &str = "\
@@ -89,8 +89,8 @@ pub(crate) fn check() -> Result<String, String> {
 }
 
 fn door() -> Shape {
-    let judge = |(): &()| Judgement { outcome: Outcome::default(), broken: None };
-    Machine::new("door", (), judge)
+    let evaluate = |(): &()| Evaluation { outcome: Outcome::default(), broken: None };
+    Machine::new("door", (), evaluate)
         .fact(Origin::Row, "state", vec!["Open", "Shut"], |(), _| ())
         .fact(Origin::Seen, "hand", vec!["None", "Push", "Pull"], |(), _| ())
         .following("state", "state", vec!["Open", "Shut"], Absent::Refused)

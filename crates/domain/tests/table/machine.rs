@@ -9,7 +9,7 @@ use usher_domain::fleet::reconcile::rules;
 use usher_domain::fleet::verdict::{BindingChange, EffectKind, EventKind, RecordChange, Verdict};
 use usher_kernel::Requeue;
 
-use crate::shape::{Absent, Judgement, Machine, Origin, Outcome, words};
+use crate::shape::{Absent, Evaluation, Machine, Origin, Outcome, words};
 use crate::law_cases::{self, Case};
 
 /// One cell: the input of the rules.
@@ -33,7 +33,7 @@ const START: Cell = Cell {
 
 /// The table's shape and the rules behind it.
 pub(crate) fn machine() -> Machine<Cell> {
-    Machine::new("machine", START, |cell| judge(*cell))
+    Machine::new("machine", START, |cell| evaluate(*cell))
         .fact(Origin::Row, "phase", words!(Phase), |c, v| c.row.phase = Phase::ALL[v])
         .fact(Origin::Row, "want", words!(Want), |c, v| c.row.want = Want::ALL[v])
         .fact(Origin::Row, "command", words!(CommandState), |c, v| {
@@ -60,9 +60,9 @@ fn turns() -> Vec<&'static str> {
     BindingChange::ALL.iter().skip(1).map(|turn| turn.as_str()).collect()
 }
 
-fn judge(cell: Cell) -> Judgement {
+fn evaluate(cell: Cell) -> Evaluation {
     let verdict = rules(cell.row, cell.seen);
-    Judgement { outcome: outcome(cell.row, verdict), broken: broken(cell, verdict) }
+    Evaluation { outcome: outcome(cell.row, verdict), broken: broken(cell, verdict) }
 }
 
 /// The fields in the order of [`machine`].

@@ -6,7 +6,7 @@ use usher_domain::broker::provider_config::{
 };
 use usher_kernel::{Requeue, Visibility};
 
-use crate::shape::{Absent, Judgement, Machine, Origin, Outcome, words};
+use crate::shape::{Absent, Evaluation, Machine, Origin, Outcome, words};
 use crate::law_cases::{self, Case};
 
 /// One cell: the input of the rules.
@@ -32,7 +32,7 @@ const NEXT: &str = "next";
 
 /// The ProviderConfig's machine.
 pub(crate) fn machine() -> Machine<Cell> {
-    Machine::new("provider_config", START, |cell| judge(*cell))
+    Machine::new("provider_config", START, |cell| evaluate(*cell))
         .fact(Origin::Row, "phase", words!(Phase), |c, v| c.row.phase = Phase::ALL[v])
         .fact(Origin::Row, "users", words!(Users), |c, v| c.row.users = Users::ALL[v])
         .fact(Origin::Row, "finalization", words!(Finalization), |c, v| {
@@ -51,10 +51,10 @@ pub(crate) fn machine() -> Machine<Cell> {
         .field("reason", words!(Reason), Absent::Refused)
 }
 
-fn judge(cell: Cell) -> Judgement {
+fn evaluate(cell: Cell) -> Evaluation {
     let incomplete = cell.seen.visibility.is_incomplete();
     let verdict = rules(cell.row, cell.seen).with_snapshot(incomplete);
-    Judgement { outcome: outcome(verdict), broken: broken(cell, verdict) }
+    Evaluation { outcome: outcome(verdict), broken: broken(cell, verdict) }
 }
 
 /// The fields in the order of [`machine`].

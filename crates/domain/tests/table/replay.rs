@@ -4,7 +4,7 @@ use usher_domain::usage::attempt::Outcome as End;
 use usher_domain::usage::facts::Attempt;
 use usher_domain::usage::replay::{Age, Facts, Holders, Object, Policy, Progress, Verdict, rules};
 
-use crate::shape::{Absent, Judgement, Machine, Origin, Outcome, words};
+use crate::shape::{Absent, Evaluation, Machine, Origin, Outcome, words};
 
 /// Any cell.
 const START: Facts = Facts {
@@ -17,7 +17,7 @@ const START: Facts = Facts {
 
 /// The machine of a recorded deletion.
 pub(crate) fn machine() -> Machine<Facts> {
-    Machine::new("replay", START, |cell| judge(*cell))
+    Machine::new("replay", START, |cell| evaluate(*cell))
         .fact(Origin::Seen, "progress", words!(Progress), |c, v| c.progress = Progress::ALL[v])
         .fact(Origin::Seen, "object", words!(Object), |c, v| c.object = Object::ALL[v])
         .fact(Origin::Seen, "age", words!(Age), |c, v| c.age = Age::ALL[v])
@@ -28,7 +28,7 @@ pub(crate) fn machine() -> Machine<Facts> {
 }
 
 /// The fields in the order of [`machine`].
-fn judge(seen: Facts) -> Judgement {
+fn evaluate(seen: Facts) -> Evaluation {
     let Verdict { attempt, outcome } = rules(seen);
     let said = Outcome::default().with(0, attempt as usize);
     let said = outcome.map_or(said, |it| said.with(1, it as usize));
@@ -36,5 +36,5 @@ fn judge(seen: Facts) -> Judgement {
     let replays = matches!(attempt, Attempt::Due | Attempt::Begun);
     let lawful = !replays || (free && seen.policy == Policy::On && seen.age == Age::Current);
     let broken = (!lawful).then_some("a deletion is replayed only where the object is free");
-    Judgement { outcome: said, broken }
+    Evaluation { outcome: said, broken }
 }

@@ -110,7 +110,7 @@ impl Shape {
 }
 
 /// What the code says of one cell.
-pub(crate) struct Judgement {
+pub(crate) struct Evaluation {
     /// The answer of the rules.
     pub(crate) outcome: Outcome,
     /// A law that the answer breaks.
@@ -123,17 +123,17 @@ pub(crate) struct Machine<C> {
     pub(crate) shape: Shape,
     /// Puts the value with this index into a cell; one for each fact.
     pub(crate) puts: Vec<fn(&mut C, usize)>,
-    /// Any cell; every fact is put before it is judged.
+    /// Any cell; every fact is put before it is evaluated.
     pub(crate) start: C,
     /// Evaluates the rules and the laws.
-    pub(crate) judge: fn(&C) -> Judgement,
+    pub(crate) evaluate: fn(&C) -> Evaluation,
 }
 
 impl<C> Machine<C> {
     /// A machine without facts and fields.
-    pub(crate) fn new(name: &'static str, start: C, judge: fn(&C) -> Judgement) -> Self {
+    pub(crate) fn new(name: &'static str, start: C, evaluate: fn(&C) -> Evaluation) -> Self {
         let shape = Shape { name, facts: Vec::new(), fields: Vec::new() };
-        Self { shape, puts: Vec::new(), start, judge }
+        Self { shape, puts: Vec::new(), start, evaluate }
     }
 
     /// The same with one more fact.

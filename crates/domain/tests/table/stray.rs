@@ -3,7 +3,7 @@
 use usher_domain::usage::stray::{EffectKind, Facts, Holders, Mark, Reason, Verdict, rules};
 use usher_kernel::{Requeue, Visibility};
 
-use crate::shape::{Absent, Judgement, Machine, Origin, Outcome, words};
+use crate::shape::{Absent, Evaluation, Machine, Origin, Outcome, words};
 
 /// Any cell.
 const START: Facts =
@@ -11,7 +11,7 @@ const START: Facts =
 
 /// The machine of a marked object.
 pub(crate) fn machine() -> Machine<Facts> {
-    Machine::new("stray", START, |cell| judge(*cell))
+    Machine::new("stray", START, |cell| evaluate(*cell))
         .fact(Origin::Seen, "visibility", words!(Visibility), |c, v| {
             c.visibility = Visibility::ALL[v];
         })
@@ -23,12 +23,12 @@ pub(crate) fn machine() -> Machine<Facts> {
 }
 
 /// The fields in the order of [`machine`].
-fn judge(seen: Facts) -> Judgement {
+fn evaluate(seen: Facts) -> Evaluation {
     let Verdict { effect, requeue, reason, .. } =
         rules(seen).with_snapshot(seen.visibility.is_incomplete());
     let said = Outcome::default().with(1, requeue as usize).with(2, reason as usize);
     let outcome = effect.map_or(said, |effect| said.with(0, effect as usize));
     let lawful = effect.is_none() || seen.holders == Holders::None;
     let broken = (!lawful).then_some("a mark is removed only where no Usage holds the object");
-    Judgement { outcome, broken }
+    Evaluation { outcome, broken }
 }

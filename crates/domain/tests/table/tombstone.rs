@@ -8,11 +8,11 @@ use usher_domain::broker::verdict::EffectKind;
 use usher_kernel::{Requeue, Visibility};
 
 use crate::broker::START;
-use crate::shape::{Absent, Judgement, Machine, Origin, Outcome, words};
+use crate::shape::{Absent, Evaluation, Machine, Origin, Outcome, words};
 
 /// The tombstone's machine. Its row is always `Deleted`, so only observed facts vary.
 pub(crate) fn machine() -> Machine<Facts> {
-    Machine::new("tombstone", START.seen, judge)
+    Machine::new("tombstone", START.seen, evaluate)
         .fact(Origin::Seen, "visibility", words!(Visibility), |c, v| {
             c.visibility = Visibility::ALL[v];
         })
@@ -32,7 +32,7 @@ pub(crate) fn machine() -> Machine<Facts> {
 }
 
 /// The fields in the order of [`machine`].
-fn judge(seen: &Facts) -> Judgement {
+fn evaluate(seen: &Facts) -> Evaluation {
     let Verdict { effect, requeue, reason, .. } =
         rules(*seen).with_snapshot(seen.visibility.is_incomplete());
     let said = Outcome::default().with(1, requeue as usize).with(2, reason as usize);
@@ -49,5 +49,5 @@ fn judge(seen: &Facts) -> Judgement {
             | EffectKind::DeregisterNode,
         ) => Some("a tombstone only deletes"),
     };
-    Judgement { outcome, broken: unlawful }
+    Evaluation { outcome, broken: unlawful }
 }

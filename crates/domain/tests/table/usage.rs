@@ -10,7 +10,7 @@ use usher_domain::usage::reconcile::rules;
 use usher_domain::usage::verdict::{EffectKind, EventKind, RecordChange, Verdict};
 use usher_kernel::{Requeue, Visibility};
 
-use crate::shape::{Absent, Judgement, Machine, Origin, Outcome, words};
+use crate::shape::{Absent, Evaluation, Machine, Origin, Outcome, words};
 use crate::law_cases::{self, Case};
 
 /// One cell: the input of the rules.
@@ -43,7 +43,7 @@ const START: Cell = Cell {
 
 /// The machine of a Usage.
 pub(crate) fn machine() -> Machine<Cell> {
-    Machine::new("usage", START, |cell| judge(*cell))
+    Machine::new("usage", START, |cell| evaluate(*cell))
         .fact(Origin::Row, "phase", words!(Phase), |c, v| c.row.phase = Phase::ALL[v])
         .fact(Origin::Row, "intent", words!(Intent), |c, v| c.row.intent = Intent::ALL[v])
         .fact(Origin::Row, "finalizer", words!(Finalizer), |c, v| {
@@ -72,10 +72,10 @@ pub(crate) fn machine() -> Machine<Cell> {
         .field("reason", words!(Reason), Absent::Refused)
 }
 
-fn judge(cell: Cell) -> Judgement {
+fn evaluate(cell: Cell) -> Evaluation {
     let incomplete = cell.seen.visibility.is_incomplete();
     let verdict = rules(cell.row, cell.seen, cell.attempt).with_snapshot(incomplete);
-    Judgement { outcome: outcome(verdict), broken: broken(cell, verdict) }
+    Evaluation { outcome: outcome(verdict), broken: broken(cell, verdict) }
 }
 
 /// The fields in the order of [`machine`].

@@ -241,21 +241,21 @@ impl<'a, C: Copy> Walk<'a, C> {
     /// Compares one cell.
     fn snapshot(&self, candidates: &[usize], at: &mut Position<C>) {
         at.found.cells += 1;
-        let judged = (self.machine.judge)(&at.cell);
+        let evaluated = (self.machine.evaluate)(&at.cell);
         let wrong = match candidates {
-            [only] if self.candidates[*only].answer.at(&at.values) == judged.outcome => None,
+            [only] if self.candidates[*only].answer.at(&at.values) == evaluated.outcome => None,
             [_] => Some(Kind::Different),
             [] => Some(Kind::Unmatched),
             [_, _, ..] => Some(Kind::Ambiguous),
         };
-        let unlawful = judged.broken.map(|_| Kind::Unlawful);
+        let unlawful = evaluated.broken.map(|_| Kind::Unlawful);
         for kind in [wrong, unlawful].into_iter().flatten() {
             at.found.add(Finding {
                 kind,
                 cell: at.values.clone(),
                 rows: candidates.iter().map(|at| self.candidates[*at].row).collect(),
-                outcome: judged.outcome,
-                law: judged.broken,
+                outcome: evaluated.outcome,
+                law: evaluated.broken,
             });
         }
     }

@@ -75,13 +75,13 @@ async fn ladder(probe: &mut Probe) -> Outcome {
     ];
     for (epoch, sequence, passes) in steps {
         let answer = probe.create_as(&id, token(&shard, epoch, sequence)).await;
-        judge(answer, passes, || format!("token {epoch}.{sequence}"))?;
+        expect(answer, passes, || format!("token {epoch}.{sequence}"))?;
     }
     Ok(())
 }
 
 /// Fails unless the fence let the call pass, or refused it, as expected.
-fn judge<T>(
+fn expect<T>(
     answer: Result<T, tonic::Status>,
     passes: bool,
     what: impl FnOnce() -> String,
@@ -175,7 +175,7 @@ pub(super) async fn oracle(
         let mark = marks.get(&(shard, machine));
         let passes = mark.is_none_or(|mark| (epoch, sequence) > *mark);
         let answer = probe.call(kind, &ids[machine], token(&names[shard], epoch, sequence)).await;
-        judge(answer, passes, || format!("step {step}, token {epoch}.{sequence}"))?;
+        expect(answer, passes, || format!("step {step}, token {epoch}.{sequence}"))?;
         if passes {
             marks.insert((shard, machine), (epoch, sequence));
         }
