@@ -346,7 +346,8 @@ mod tests {
     // Requirement: T-11
     #[test]
     fn a_lease_that_ends_in_a_conflict_is_released_cleanly() {
-        for (trouble, unreturned_until) in [(Trouble::Conflict, None), (unreachable(), Some(at(1)))] {
+        for (trouble, unreturned_until) in [(Trouble::Conflict, None), (unreachable(), Some(at(1)))]
+        {
             let mut entry = Entry::new(at(0));
             let claim = entry.claim(&PACE, Jitter(0), at(0)).unwrap();
             entry.postpone(&claim, &trouble, &PACE, (Jitter(0), at(1)));

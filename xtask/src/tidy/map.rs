@@ -97,7 +97,8 @@ mod tests {
             let files = [(FILE, text), ("crates/a/src/lib.rs", ""), ("docs/adr/0001.md", "")];
             paths(&Subject { tree: Tree::from(files), ..Subject::default() }).len()
         };
-        let sound = ["`crates/a/src/lib.rs` `crates/a/src`", "`docs/adr/`", "crates/b", "`cargo x`"];
+        let sound =
+            ["`crates/a/src/lib.rs` `crates/a/src`", "`docs/adr/`", "crates/b", "`cargo x`"];
         for text in sound {
             assert_eq!(found(text), 0, "{text}");
         }

@@ -11,8 +11,8 @@ use usher_domain::direct::reconcile::rules;
 use usher_domain::direct::verdict::{EffectKind, EventKind, RecordChange, Verdict};
 use usher_kernel::Requeue;
 
-use crate::shape::{Absent, Evaluation, Machine, Origin, Outcome as Said, words};
 use crate::law_cases::{self, Case};
+use crate::shape::{Absent, Evaluation, Machine, Origin, Outcome as Said, words};
 
 /// One cell: the input of the rules.
 #[derive(Clone, Copy)]
@@ -90,7 +90,8 @@ fn outcome(verdict: Verdict) -> Said {
 }
 
 const EVENT_ALONE: &str = "a verdict with an event has no effect";
-const EMITTED: &str = "an event is emitted exactly when the phase becomes Ready, Deleting or Deleted";
+const EMITTED: &str =
+    "an event is emitted exactly when the phase becomes Ready, Deleting or Deleted";
 const NO_WAY_BACK: &str = "Deleting is followed only by Deleted, and Deleted by nothing";
 const RELEASE: &str = "the finalizer is removed only when the end is recorded";
 const ABSENCE: &str = "an end by absence needs an answer, or a ledger without any request sent";

@@ -9,8 +9,8 @@ use usher_domain::fleet::reconcile::rules;
 use usher_domain::fleet::verdict::{BindingChange, EffectKind, EventKind, RecordChange, Verdict};
 use usher_kernel::Requeue;
 
-use crate::shape::{Absent, Evaluation, Machine, Origin, Outcome, words};
 use crate::law_cases::{self, Case};
+use crate::shape::{Absent, Evaluation, Machine, Origin, Outcome, words};
 
 /// One cell: the input of the rules.
 #[derive(Clone, Copy)]

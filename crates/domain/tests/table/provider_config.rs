@@ -6,8 +6,8 @@ use usher_domain::broker::provider_config::{
 };
 use usher_kernel::{Requeue, Visibility};
 
-use crate::shape::{Absent, Evaluation, Machine, Origin, Outcome, words};
 use crate::law_cases::{self, Case};
+use crate::shape::{Absent, Evaluation, Machine, Origin, Outcome, words};
 
 /// One cell: the input of the rules.
 #[derive(Clone, Copy)]

@@ -10,8 +10,8 @@ use usher_domain::usage::reconcile::rules;
 use usher_domain::usage::verdict::{EffectKind, EventKind, RecordChange, Verdict};
 use usher_kernel::{Requeue, Visibility};
 
-use crate::shape::{Absent, Evaluation, Machine, Origin, Outcome, words};
 use crate::law_cases::{self, Case};
+use crate::shape::{Absent, Evaluation, Machine, Origin, Outcome, words};
 
 /// One cell: the input of the rules.
 #[derive(Clone, Copy)]

@@ -95,7 +95,9 @@ fn a_stopped_process_ends_before_its_record_is_removed() {
 fn a_process_that_ignores_sigterm_is_killed_after_its_grace() {
     let dir = tempfile::tempdir().unwrap();
     let units = units(&dir);
-    units.record("a", &script("trap '' TERM; touch ignores-term; while :; do sleep 1; done"), &[]).unwrap();
+    units
+        .record("a", &script("trap '' TERM; touch ignores-term; while :; do sleep 1; done"), &[])
+        .unwrap();
     let mut supervisor = Supervisor::new(units.clone());
     supervisor.tend("a", Wanted::Run, at(1)).unwrap();
     until("it ignores SIGTERM", || units.folder("a").join("ignores-term").exists());

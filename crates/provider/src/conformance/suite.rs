@@ -113,7 +113,8 @@ pub async fn run(suite: &Suite, mut on_finding: impl FnMut(&Finding)) -> Vec<Fin
     let asked: Vec<Behaviour> =
         asked.filter(|it| suite.only.is_none_or(|only| only == it.id)).collect();
     for profile in RUN_ORDER {
-        let mine: Vec<Behaviour> = asked.iter().copied().filter(|it| it.profile == profile).collect();
+        let mine: Vec<Behaviour> =
+            asked.iter().copied().filter(|it| it.profile == profile).collect();
         if mine.is_empty() {
             continue;
         }
@@ -198,7 +199,12 @@ impl Suite {
         Ok(OpenProfile::Live(Box::new(probe), Some(Box::new(running))))
     }
 
-    fn dial(&self, address: &str, keyring: Option<&Arc<Keyring>>, profile: Profile) -> Outcome<OpenProfile> {
+    fn dial(
+        &self,
+        address: &str,
+        keyring: Option<&Arc<Keyring>>,
+        profile: Profile,
+    ) -> Outcome<OpenProfile> {
         let channel = || {
             let channel = fleet::channel(address, keyring.cloned());
             channel.map_err(|why| NotPassed::Failed(why.to_string()))
