@@ -13,13 +13,15 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use thiserror::Error;
 use usher_domain::audit;
+use usher_domain::broker::accept::Provision;
 use usher_domain::catalog::{Blueprint, BlueprintVersion, Bundle};
 use usher_domain::clouds::Cloud;
 use usher_domain::credentials::Verdict;
 use usher_domain::labels::Definition;
 use usher_domain::object::enrolment::KeyId;
 use usher_domain::object::id::{
-    BlueprintId, CloudId, CredentialId, OperatorTokenId, PeerId, ProjectId, ResourceId, TenancyId,
+    BlueprintId, BlueprintVersionId, CloudId, CredentialId, OperatorTokenId, PeerId, ProjectId,
+    ResourceId, TenancyId,
 };
 use usher_domain::object::label::Labels;
 use usher_domain::object::manifest::SecretText;
@@ -31,7 +33,7 @@ use usher_domain::projects::{Project, ProjectSlug, TenancyResource};
 use crate::fleet::Fleet;
 use crate::views::{
     AgentMessage, AssignmentKey, AssignmentView, Beat, BeatAnswer, Caller, Check, CredentialView,
-    Cursor, Declaration, Enrolled, GuardView, Imported, KeyUse, KeyView, Layer, LogEntry, NewCloud,
+    Cursor, Enrolled, GuardView, Imported, KeyUse, KeyView, Layer, LogEntry, NewCloud,
     NewCredential, NewOperatorToken, NewProject, NodeQuery, NodeView, Orphan, Page, Paging, Plan,
     Provisioned, Receipt, Ref, Registration, ResourceQuery, ResourceView, TokenView, Why,
 };
@@ -130,11 +132,17 @@ pub struct Ports {
 /// Provisioned resources. An unknown id is refused with `provisioned_resource_not_found`.
 #[async_trait]
 pub trait Resources: Send + Sync {
+    /// The version of a blueprint, the newest if none is named, and a credential, by their names.
+    async fn references(
+        &self,
+        blueprint: (&Slug, Option<&str>),
+        credential: &Slug,
+    ) -> Answer<(BlueprintVersionId, CredentialId)>;
     /// Accepts a declaration. The same key and digest return the resource of the first request.
     async fn provision(
         &self,
         caller: &Caller,
-        declaration: Declaration,
+        command: Provision,
         key: Option<KeyUse>,
     ) -> Answer<Provisioned>;
     /// Requests the deletion; idempotent.

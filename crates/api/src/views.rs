@@ -58,18 +58,6 @@ pub struct Page<T> {
     pub next: Option<String>,
 }
 
-/// A declaration with names that are not resolved yet.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Declaration {
-    pub name: String,
-    pub project: ProjectId,
-    pub blueprint: Slug,
-    /// `None` is the newest.
-    pub version: Option<String>,
-    pub credential: Slug,
-    pub parameters: Map<String, Value>,
-}
-
 /// An idempotency key with the digest of its request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyUse {

@@ -3,6 +3,7 @@
 use axum::body::Body;
 use axum::http::{Method, Response};
 use serde::Deserialize;
+use usher_domain::broker::accept;
 use usher_domain::broker::refusal::Refusal as Broker;
 use usher_domain::object::offender::shortened;
 use usher_domain::operators::Role;
@@ -13,7 +14,7 @@ use crate::call::{Call, accepted, ok, page, paging};
 use crate::ports::{Answer, Failure};
 use crate::render;
 use crate::route::{AFTER, Kind, LIMIT, QueryParam, Right, Route, param};
-use crate::views::{Declaration, ResourceQuery};
+use crate::views::ResourceQuery;
 
 const QUERY: &[QueryParam] = &[
     param("project", Kind::Text, "Only of this project, by slug or id"),
@@ -85,15 +86,17 @@ async fn provision(call: Call) -> Answer<Response<Body>> {
     let credential = body.credential.parse().map_err(|_| {
         Failure::from(Broker::CredentialNotFound { what: missing(&body.credential) })
     })?;
-    let declaration = Declaration {
+    let resources = &call.ports().resources;
+    let blueprint = (&blueprint, body.version.as_deref());
+    let (blueprint_version, credential) = resources.references(blueprint, &credential).await?;
+    let command = accept::Provision {
         name: body.name,
         project,
-        blueprint,
-        version: body.version,
+        blueprint_version,
         credential,
         parameters: body.parameters,
     };
-    let made = call.ports().resources.provision(call.caller()?, declaration, key).await?;
+    let made = resources.provision(call.caller()?, command, key).await?;
     let answer = render::resource(&made.resource);
     if made.replayed { ok(&answer) } else { accepted(&answer) }
 }

@@ -2,7 +2,7 @@
 
 use usher_api::ports::{Answer, Failure};
 use usher_api::refusal::{Refusal as Border, Thing};
-use usher_api::views::{Declaration, Ref, ResourceView};
+use usher_api::views::{Ref, ResourceView};
 use usher_domain::broker::aggregate::Resource;
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::refusal::Refusal;
@@ -106,16 +106,16 @@ impl Services {
     /// The blueprint's version and the credential that a declaration names.
     pub(super) async fn named(
         &self,
-        declaration: &Declaration,
+        (blueprint, version): (&Slug, Option<&str>),
+        credential: &Slug,
     ) -> Answer<(BlueprintVersionId, CredentialId)> {
-        let Declaration { blueprint, version, credential, .. } = declaration;
-        let wanted = (blueprint.to_string(), version.clone());
+        let wanted = (blueprint.to_string(), version.map(str::to_owned));
         let found = self.store.named(wanted, credential.to_string()).await.map_err(failure)?;
         if let (Some(version), Some(credential)) = found {
             return Ok((version, credential));
         }
         // These lookups refuse with the name that is missing.
-        let version = self.version(blueprint, version.as_deref()).await?.id;
+        let version = self.version(blueprint, version).await?.id;
         let credential = self.credential(&Ref::Name(credential.clone())).await?.id;
         Ok((version, credential))
     }

@@ -4,14 +4,16 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 use usher_api::ports::{Answer, Failure, Resources};
 use usher_api::views::{
-    Caller, Declaration, KeyUse, Page, Paging, Plan, Provisioned, Receipt, ResourceQuery,
-    ResourceView, Why,
+    Caller, KeyUse, Page, Paging, Plan, Provisioned, Receipt, ResourceQuery, ResourceView, Why,
 };
 use usher_domain::audit::Action;
 use usher_domain::broker::accept::{self, Minted, Provision};
 use usher_domain::broker::refusal::Refusal;
-use usher_domain::object::id::{ProviderConfigId, ResourceId, TenancyId};
+use usher_domain::object::id::{
+    BlueprintVersionId, CredentialId, ProviderConfigId, ResourceId, TenancyId,
+};
 use usher_domain::object::idempotency::{self, Scope, Verdict};
+use usher_domain::object::slug::Slug;
 use usher_store::{Acceptance, Command, Error, RememberedKey, ResourceFilter, Snapshot};
 use uuid::Uuid;
 
@@ -25,20 +27,20 @@ const TRIES: u32 = 16;
 
 #[async_trait]
 impl Resources for Services {
+    async fn references(
+        &self,
+        blueprint: (&Slug, Option<&str>),
+        credential: &Slug,
+    ) -> Answer<(BlueprintVersionId, CredentialId)> {
+        self.named(blueprint, credential).await
+    }
+
     async fn provision(
         &self,
         caller: &Caller,
-        declaration: Declaration,
+        command: Provision,
         key: Option<KeyUse>,
     ) -> Answer<Provisioned> {
-        let (blueprint_version, credential) = self.named(&declaration).await?;
-        let command = Provision {
-            name: declaration.name,
-            project: declaration.project,
-            blueprint_version,
-            credential,
-            parameters: declaration.parameters,
-        };
         for _ in 0..TRIES {
             if let Some(provisioned) = self.accept(caller, &command, key.as_ref()).await? {
                 return Ok(provisioned);

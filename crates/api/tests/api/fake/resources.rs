@@ -8,22 +8,25 @@ use usher_api::ports::{
 };
 use usher_api::refusal::{Refusal, Thing};
 use usher_api::views::{
-    AgentMessage, Beat, BeatAnswer, Caller, Check, Cursor, Declaration, Enrolled, GuardView,
-    KeyUse, KeyView, LogEntry, NodeQuery, NodeView, Orphan, Page, Paging, Plan, PlanStep,
-    Provisioned, Receipt, Registration, ResourceQuery, ResourceView, TokenView, Why,
+    AgentMessage, Beat, BeatAnswer, Caller, Check, Cursor, Enrolled, GuardView, KeyUse, KeyView,
+    LogEntry, NodeQuery, NodeView, Orphan, Page, Paging, Plan, PlanStep, Provisioned, Receipt,
+    Registration, ResourceQuery, ResourceView, TokenView, Why,
 };
+use usher_domain::broker::accept::Provision;
 use usher_domain::broker::phase::Phase;
 use usher_domain::broker::reason::Reason;
 use usher_domain::broker::refusal::Refusal as Broker;
 use usher_domain::object::enrolment::KeyId;
-use usher_domain::object::id::{PeerId, ProjectId, ResourceId};
+use usher_domain::object::id::{BlueprintVersionId, CredentialId, PeerId, ProjectId, ResourceId};
 use usher_domain::object::idempotency;
 use usher_domain::object::key::{KeyRecord, KeyState, ServerKey};
 use usher_domain::object::manifest::SecretText;
+use usher_domain::object::slug::Slug;
 use usher_domain::peers::{Liveness, Peer, Registration as Registered, Stage};
 use usher_domain::tokens;
 use usher_kernel::Generation;
 use usher_wire::http::{AgentEvent, Drain};
+use uuid::Uuid;
 
 use super::{Fake, NODE_SECRET, START, demo, first, node, paged};
 
@@ -37,19 +40,29 @@ fn found(fake: &Fake, id: ResourceId) -> Answer<ResourceView> {
 
 #[async_trait]
 impl Resources for Fake {
+    async fn references(
+        &self,
+        (blueprint, _): (&Slug, Option<&str>),
+        _: &Slug,
+    ) -> Answer<(BlueprintVersionId, CredentialId)> {
+        self.check()?;
+        if blueprint.as_str() != "local-node" {
+            return Err(Broker::BlueprintNotFound { what: blueprint.to_string() }.into());
+        }
+        let nil = Uuid::nil();
+        Ok((BlueprintVersionId::from_uuid(nil), CredentialId::from_uuid(nil)))
+    }
+
     async fn provision(
         &self,
         caller: &Caller,
-        declaration: Declaration,
+        command: Provision,
         key: Option<KeyUse>,
     ) -> Answer<Provisioned> {
         self.check()?;
-        if declaration.blueprint.as_str() != "local-node" {
-            return Err(Broker::BlueprintNotFound { what: declaration.blueprint.into() }.into());
-        }
         let place = key
             .as_ref()
-            .map(|it| (caller.token.to_string(), declaration.project, it.key.as_str().to_owned()));
+            .map(|it| (caller.token.to_string(), command.project, it.key.as_str().to_owned()));
         let used = place.as_ref().and_then(|it| self.state().keys.get(it).copied());
         if let (Some(key), Some((digest, id))) = (&key, used) {
             if digest != key.digest {
@@ -60,15 +73,15 @@ impl Resources for Fake {
         }
         let taken = |it: &ResourceView| {
             let fields = it.resource.fields();
-            fields.project == declaration.project && fields.name == declaration.name
+            fields.project == command.project && fields.name == command.name
         };
         if self.state().resources.iter().any(taken) {
-            return Err(Broker::NameInUse { what: declaration.name }.into());
+            return Err(Broker::NameInUse { what: command.name }.into());
         }
-        if declaration.name.is_empty() || declaration.name.len() > 63 {
+        if command.name.is_empty() || command.name.len() > 63 {
             return Err(Broker::InvalidInput { what: "name".to_owned() }.into());
         }
-        let resource = self.declare(declaration.project, &declaration.name);
+        let resource = self.declare(command.project, &command.name);
         if let (Some(place), Some(key)) = (place, key) {
             self.state().keys.insert(place, (key.digest, resource.resource.id()));
         }
