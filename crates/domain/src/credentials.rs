@@ -12,8 +12,9 @@
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use usher_kernel::Timestamp;
+use usher_kernel::{Timestamp, words};
 
+use crate::object::closed::read_words;
 use crate::object::id::{CloudId, CredentialId, ProjectId};
 use crate::object::provider::Provider;
 use crate::object::slug::Slug;
@@ -38,26 +39,17 @@ pub struct Credential {
     pub revoked_at: Option<Timestamp>,
 }
 
-/// Whether a credential still holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Status {
-    /// It holds.
-    Active,
-    /// Its time has passed.
-    Expired,
-    /// It was withdrawn.
-    Revoked,
-}
-
-impl Status {
-    /// The word for it in answers.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Expired => "expired",
-            Self::Revoked => "revoked",
-        }
+words! {
+    /// Whether a credential still holds.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Status {
+        /// It holds.
+        Active = "active",
+        /// Its time has passed.
+        Expired = "expired",
+        /// It was withdrawn.
+        Revoked = "revoked",
     }
 }
 
@@ -74,34 +66,23 @@ impl Credential {
     }
 }
 
-/// How far a project's request for a credential got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum AssignmentState {
-    /// Requested.
-    Requested,
-    /// Granted.
-    Approved,
-    /// Denied.
-    Rejected,
-    /// Granted once and withdrawn.
-    Revoked,
-}
-
-impl AssignmentState {
-    /// Every state.
-    pub const ALL: [Self; 4] = [Self::Requested, Self::Approved, Self::Rejected, Self::Revoked];
-
-    /// The word for it in answers.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Requested => "requested",
-            Self::Approved => "approved",
-            Self::Rejected => "rejected",
-            Self::Revoked => "revoked",
-        }
+words! {
+    /// How far a project's request for a credential got.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum AssignmentState {
+        /// Requested.
+        Requested = "requested",
+        /// Granted.
+        Approved = "approved",
+        /// Denied.
+        Rejected = "rejected",
+        /// Granted once and withdrawn.
+        Revoked = "revoked",
     }
 }
+
+read_words! { "assignment state" AssignmentState }
 
 /// A credential for a project, or the wish for one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,28 +99,16 @@ pub struct Assignment {
     pub decided_at: Option<Timestamp>,
 }
 
-/// What an operator decides about an assignment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Grant it.
-    Approve,
-    /// Deny it.
-    Reject,
-    /// Withdraw it.
-    Revoke,
-}
-
-impl Verdict {
-    /// Every verdict.
-    pub const ALL: [Self; 3] = [Self::Approve, Self::Reject, Self::Revoke];
-
-    /// The word for it in messages.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Approve => "approve",
-            Self::Reject => "reject",
-            Self::Revoke => "revoke",
-        }
+words! {
+    /// What an operator decides about an assignment.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Verdict {
+        /// Grant it.
+        Approve = "approve",
+        /// Deny it.
+        Reject = "reject",
+        /// Withdraw it.
+        Revoke = "revoke",
     }
 }
 

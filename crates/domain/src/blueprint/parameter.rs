@@ -6,11 +6,11 @@
 //! - Nothing is converted: a number in quotes is a string.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use thiserror::Error;
+use usher_kernel::words;
 
 use crate::object::offender::shortened;
 
@@ -23,35 +23,17 @@ pub const STRING_MAX: usize = 4096;
 /// Names under which Usher itself writes into `spec.parameters`.
 pub const RESERVED: [&str; 2] = ["helmValues", "providerSecret"];
 
-/// The type of a parameter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ParameterType {
-    /// True or false.
-    Boolean,
-    /// A whole number of 64 bits.
-    Integer,
-    /// A text.
-    String,
-}
-
-impl ParameterType {
-    /// Every type.
-    pub const ALL: [Self; 3] = [Self::Boolean, Self::Integer, Self::String];
-
-    /// The word for it in blueprints.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Boolean => "boolean",
-            Self::Integer => "integer",
-            Self::String => "string",
-        }
-    }
-}
-
-impl fmt::Display for ParameterType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+words! {
+    /// The type of a parameter.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum ParameterType {
+        /// True or false.
+        Boolean = "boolean",
+        /// A whole number of 64 bits.
+        Integer = "integer",
+        /// A text.
+        String = "string",
     }
 }
 

@@ -1,6 +1,6 @@
 //! Credentials and which project may use them.
 
-use usher_domain::credentials::{Assignment, AssignmentState, Credential};
+use usher_domain::credentials::{Assignment, Credential};
 use usher_domain::object::id::{CloudId, CredentialId, ProjectId};
 use usher_domain::object::kv::KvCoordinates;
 use usher_kernel::Timestamp;
@@ -111,12 +111,11 @@ async fn assignments(conn: &mut Conn, project: ProjectId) -> Result<Vec<Assignme
         .doing("read assignments")?;
     let assignment = |(credential, requested_by, state, decided_by, decided_at): Row| {
         let row = format!("assignment of \"{credential}\"");
-        let state = AssignmentState::ALL.into_iter().find(|it| it.as_str() == state);
         Ok(Assignment {
             project,
             credential: CredentialId::from_uuid(credential),
             requested_by,
-            state: state.ok_or_else(|| corrupt(&row, "state"))?,
+            state: word(&row, "state", &state)?,
             decided_by,
             decided_at: decided_at.map(|it| it.0),
         })
