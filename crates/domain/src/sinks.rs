@@ -56,9 +56,7 @@ closed_set! {
         /// It signs every delivery, as Standard Webhooks says, and is not sent.
         Hmac = "hmac",
     }
-}
 
-closed_set! {
     /// Where secrets can lie.
     "secret place" SecretPlace {
         /// In a variable of the process.
@@ -66,9 +64,7 @@ closed_set! {
         /// In a file.
         File = "file",
     }
-}
 
-closed_set! {
     /// Why nothing is delivered any more until an operator says so.
     "parked" Parked {
         /// It answered 410: it accepts nothing more.

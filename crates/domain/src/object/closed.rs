@@ -21,14 +21,14 @@ impl UnknownWord {
     }
 }
 
-/// Declares an enum whose variants and words are one closed list.
+/// Declares enums, the variants and words of each of which are one closed list.
 macro_rules! closed_set {
-    (
+    ($(
         $(#[$doc:meta])*
         $set:literal $name:ident {
             $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)+
         }
-    ) => {
+    )+) => {$(
         $(#[$doc])*
         #[derive(
             Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash,
@@ -41,7 +41,7 @@ macro_rules! closed_set {
         $crate::object::closed::closed_words! {
             $set $name { $($variant = $word,)+ }
         }
-    };
+    )+};
 }
 
 /// The words of an enum that is one closed list.
