@@ -12,7 +12,7 @@
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use usher_kernel::{Timestamp, words};
+use usher_kernel::{Timestamp, coded, words};
 
 use crate::object::closed::read_words;
 use crate::object::id::{CloudId, CredentialId, ProjectId};
@@ -112,29 +112,21 @@ words! {
     }
 }
 
-/// Why a verdict is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum VerdictRefusal {
-    /// The requester may not grant.
-    #[error("an operator cannot approve their own request")]
-    SelfApprovalDenied,
-    /// The assignment is not where the verdict begins.
-    #[error("cannot {} an assignment that is \"{}\"", verdict.as_str(), state.as_str())]
-    State {
-        /// What was requested.
-        verdict: Verdict,
-        /// Where it is.
-        state: AssignmentState,
-    },
-}
-
-impl VerdictRefusal {
-    /// The code of the refusal.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::SelfApprovalDenied => "self_approval_denied",
-            Self::State { .. } => "assignment_state",
-        }
+coded! {
+    /// Why a verdict is refused.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+    pub enum VerdictRefusal {
+        /// The requester may not grant.
+        #[error("an operator cannot approve their own request")]
+        SelfApprovalDenied = "self_approval_denied",
+        /// The assignment is not where the verdict begins.
+        #[error("cannot {} an assignment that is \"{}\"", verdict.as_str(), state.as_str())]
+        State {
+            /// What was requested.
+            verdict: Verdict,
+            /// Where it is.
+            state: AssignmentState,
+        } = "assignment_state",
     }
 }
 
@@ -176,59 +168,48 @@ impl Assignment {
     }
 }
 
-/// Why a project may not provision with a credential.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum UseRefusal {
-    /// The credential was never assigned to the project.
-    #[error("credential \"{credential}\" is not assigned to project \"{project}\"")]
-    NotAssigned {
-        /// The credential.
-        credential: CredentialId,
-        /// The project.
-        project: ProjectId,
-    },
-    /// It was, but the assignment is not approved.
-    #[error("the assignment of credential \"{credential}\" is \"{}\"", state.as_str())]
-    NotApproved {
-        /// The credential.
-        credential: CredentialId,
-        /// Where the assignment is.
-        state: AssignmentState,
-    },
-    /// The credential's time has passed.
-    #[error("credential \"{credential}\" has expired")]
-    Expired {
-        /// The credential.
-        credential: CredentialId,
-    },
-    /// The credential was withdrawn.
-    #[error("credential \"{credential}\" is revoked")]
-    Revoked {
-        /// The credential.
-        credential: CredentialId,
-    },
-    /// The blueprint does not run on the credential's provider.
-    #[error(
-        "the blueprint does not support provider \"{provider}\" of credential \"{credential}\""
-    )]
-    ProviderUnsupported {
-        /// The credential.
-        credential: CredentialId,
-        /// Its provider.
-        provider: Provider,
-    },
-}
-
-impl UseRefusal {
-    /// The code of the refusal.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::NotAssigned { .. } => "credential_not_assigned",
-            Self::NotApproved { .. } => "credential_not_approved",
-            Self::Expired { .. } => "credential_expired",
-            Self::Revoked { .. } => "credential_revoked",
-            Self::ProviderUnsupported { .. } => "provider_unsupported",
-        }
+coded! {
+    /// Why a project may not provision with a credential.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+    pub enum UseRefusal {
+        /// The credential was never assigned to the project.
+        #[error("credential \"{credential}\" is not assigned to project \"{project}\"")]
+        NotAssigned {
+            /// The credential.
+            credential: CredentialId,
+            /// The project.
+            project: ProjectId,
+        } = "credential_not_assigned",
+        /// It was, but the assignment is not approved.
+        #[error("the assignment of credential \"{credential}\" is \"{}\"", state.as_str())]
+        NotApproved {
+            /// The credential.
+            credential: CredentialId,
+            /// Where the assignment is.
+            state: AssignmentState,
+        } = "credential_not_approved",
+        /// The credential's time has passed.
+        #[error("credential \"{credential}\" has expired")]
+        Expired {
+            /// The credential.
+            credential: CredentialId,
+        } = "credential_expired",
+        /// The credential was withdrawn.
+        #[error("credential \"{credential}\" is revoked")]
+        Revoked {
+            /// The credential.
+            credential: CredentialId,
+        } = "credential_revoked",
+        /// The blueprint does not run on the credential's provider.
+        #[error(
+            "the blueprint does not support provider \"{provider}\" of credential \"{credential}\""
+        )]
+        ProviderUnsupported {
+            /// The credential.
+            credential: CredentialId,
+            /// Its provider.
+            provider: Provider,
+        } = "provider_unsupported",
     }
 }
 

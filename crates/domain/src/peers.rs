@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use usher_kernel::{Generation, Timestamp, words};
+use usher_kernel::{Generation, Timestamp, coded, words};
 
 use crate::object::enrolment::{Nonce, PublicKey};
 use crate::object::id::{PeerId, ProjectId, ResourceId, TokenId};
@@ -124,28 +124,19 @@ pub struct Registered {
     pub replayed: bool,
 }
 
-/// Why a registration is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Error)]
-pub enum Refusal {
-    /// Another agent registered with the token.
-    #[error("the bootstrap token is already consumed")]
-    TokenConsumed,
-    /// Another agent used the same nonce.
-    #[error("the nonce was used with another key")]
-    NonceCollision,
-    /// The peer is being drained.
-    #[error("the node is being drained")]
-    Leaving,
-}
-
-impl Refusal {
-    /// The code of the refusal.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::TokenConsumed => "token_consumed",
-            Self::NonceCollision => "nonce_collision",
-            Self::Leaving => "peer_leaving",
-        }
+coded! {
+    /// Why a registration is refused.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Error)]
+    pub enum Refusal {
+        /// Another agent registered with the token.
+        #[error("the bootstrap token is already consumed")]
+        TokenConsumed = "token_consumed",
+        /// Another agent used the same nonce.
+        #[error("the nonce was used with another key")]
+        NonceCollision = "nonce_collision",
+        /// The peer is being drained.
+        #[error("the node is being drained")]
+        Leaving = "peer_leaving",
     }
 }
 

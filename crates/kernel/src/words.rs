@@ -38,3 +38,36 @@ macro_rules! words {
         }
     };
 }
+
+/// Declares an enum of refusals, each with its stable code: a literal, or what a field says.
+#[macro_export]
+macro_rules! coded {
+    (
+        $(#[$meta:meta])*
+        pub enum $name:ident {$(
+            $(#[$member_meta:meta])*
+            $member:ident $(($($tuple:tt)*))? $({$($fields:tt)*})? = $code:tt,
+        )+}
+    ) => {
+        $(#[$meta])*
+        pub enum $name {$(
+            $(#[$member_meta])*
+            $member $(($($tuple)*))? $({$($fields)*})?,
+        )+}
+
+        impl $name {
+            /// The stable code on the wire, and the name of the page that explains it.
+            pub const fn code(&self) -> &'static str {
+                match self {
+                    $($crate::coded!(@refusal $member $code) => $crate::coded!(@code $code),)+
+                }
+            }
+        }
+    };
+    (@refusal $member:ident $code:literal) => { Self::$member { .. } };
+    (@refusal $member:ident ($inner:ident => $code:expr)) => { Self::$member($inner) };
+    (@refusal $member:ident {$field:ident => $code:expr}) => { Self::$member { $field, .. } };
+    (@code $code:literal) => { $code };
+    (@code ($inner:ident => $code:expr)) => { $code };
+    (@code {$field:ident => $code:expr}) => { $code };
+}

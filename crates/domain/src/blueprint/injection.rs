@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use usher_kernel::words;
+use usher_kernel::{coded, words};
 
 use crate::object::offender::shortened;
 
@@ -37,24 +37,16 @@ words! {
     }
 }
 
-/// A word outside a closed set.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum UnknownWord {
-    /// No such strategy.
-    #[error("injection strategy \"{0}\" is unknown")]
-    InjectionStrategy(String),
-    /// No such role.
-    #[error("mesh role \"{0}\" is unknown")]
-    MeshRole(String),
-}
-
-impl UnknownWord {
-    /// The code of the refusal.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::InjectionStrategy(_) => "injection_strategy_unknown",
-            Self::MeshRole(_) => "mesh_role_unknown",
-        }
+coded! {
+    /// A word outside a closed set.
+    #[derive(Clone, Debug, PartialEq, Eq, Error)]
+    pub enum UnknownWord {
+        /// No such strategy.
+        #[error("injection strategy \"{0}\" is unknown")]
+        InjectionStrategy(String) = "injection_strategy_unknown",
+        /// No such role.
+        #[error("mesh role \"{0}\" is unknown")]
+        MeshRole(String) = "mesh_role_unknown",
     }
 }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use thiserror::Error;
-use usher_kernel::words;
+use usher_kernel::{coded, words};
 
 use crate::object::offender::shortened;
 
@@ -89,45 +89,33 @@ struct Unchecked {
     parameters: Vec<Parameter>,
 }
 
-/// Why a schema is not sound.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum BadSchema {
-    /// Too many parameters.
-    #[error("invalid schema: {0} parameters are more than {COUNT_MAX}")]
-    TooMany(usize),
-    /// The name is no name.
-    #[error("invalid schema: \"{0}\" is not a parameter name")]
-    Name(String),
-    /// Usher itself writes there.
-    #[error("invalid schema: parameter name \"{0}\" is reserved")]
-    Reserved(String),
-    /// Two parameters of one name.
-    #[error("invalid schema: parameter \"{0}\" is declared twice")]
-    Duplicate(String),
-    /// A default that no request can ever get.
-    #[error("invalid schema: parameter \"{0}\" is required and has a default")]
-    RequiredWithDefault(String),
-    /// The default is not of the parameter's type.
-    #[error("invalid schema: the default of parameter \"{name}\" is not a valid {kind}")]
-    Default {
-        /// The offending name.
-        name: String,
-        /// What it should be.
-        kind: ParameterType,
-    },
-}
-
-impl BadSchema {
-    /// The code of the refusal.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::TooMany(_) => "schema_too_many_parameters",
-            Self::Name(_) => "schema_parameter_name",
-            Self::Reserved(_) => "schema_parameter_reserved",
-            Self::Duplicate(_) => "schema_parameter_duplicate",
-            Self::RequiredWithDefault(_) => "schema_required_with_default",
-            Self::Default { .. } => "schema_default_type",
-        }
+coded! {
+    /// Why a schema is not sound.
+    #[derive(Clone, Debug, PartialEq, Eq, Error)]
+    pub enum BadSchema {
+        /// Too many parameters.
+        #[error("invalid schema: {0} parameters are more than {COUNT_MAX}")]
+        TooMany(usize) = "schema_too_many_parameters",
+        /// The name is no name.
+        #[error("invalid schema: \"{0}\" is not a parameter name")]
+        Name(String) = "schema_parameter_name",
+        /// Usher itself writes there.
+        #[error("invalid schema: parameter name \"{0}\" is reserved")]
+        Reserved(String) = "schema_parameter_reserved",
+        /// Two parameters of one name.
+        #[error("invalid schema: parameter \"{0}\" is declared twice")]
+        Duplicate(String) = "schema_parameter_duplicate",
+        /// A default that no request can ever get.
+        #[error("invalid schema: parameter \"{0}\" is required and has a default")]
+        RequiredWithDefault(String) = "schema_required_with_default",
+        /// The default is not of the parameter's type.
+        #[error("invalid schema: the default of parameter \"{name}\" is not a valid {kind}")]
+        Default {
+            /// The offending name.
+            name: String,
+            /// What it should be.
+            kind: ParameterType,
+        } = "schema_default_type",
     }
 }
 
