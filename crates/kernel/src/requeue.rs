@@ -116,7 +116,7 @@ mod tests {
         for requeue in Requeue::ALL {
             let wake = requeue.with_snapshot(true).wake(&timers(), NOW);
             assert_ne!(wake, Wake::OnChange, "{}", requeue.as_str());
-            assert_eq!(requeue.with_snapshot(false), *requeue, "a complete one changes nothing");
+            assert_eq!(requeue.with_snapshot(false), requeue, "a complete one changes nothing");
         }
         assert_eq!(Requeue::OnChange.with_snapshot(true), Requeue::Poll);
         assert_eq!(Requeue::Never.with_snapshot(true), Requeue::Never, "what has ended has ended");

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::super::port::Port;
 use super::super::record::{corrupt, word};
 use super::super::{Conn, Db};
-use super::{change, insert, remove};
+use super::{change, insert, remove, withdraw};
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
 
@@ -67,17 +67,7 @@ async fn list(conn: &mut Conn) -> Result<Vec<Credential>, Error> {
 /// Withdraws a credential; the first time counts.
 async fn revoke(conn: &mut Conn, id: CredentialId, at: Timestamp) -> Result<(), Error> {
     let sql = "UPDATE credentials SET revoked_at = COALESCE(revoked_at, $2) WHERE id = $1";
-    let done = sqlx::query::<Db>(sql)
-        .bind(id.as_uuid())
-        .bind(Time(at))
-        .execute(conn)
-        .await
-        .doing("revoke a credential")?;
-    if done.rows_affected() == 1 {
-        Ok(())
-    } else {
-        Err(Error::NotFound { what: format!("credential \"{id}\"") })
-    }
+    withdraw(conn, (sql, *id.as_uuid()), at, "credential").await
 }
 
 /// Removes a credential that no project uses or may use.
