@@ -1,10 +1,13 @@
 //! `lines`: code per crate, without comments, blank lines and tests.
 
+use std::collections::BTreeSet;
+
 use crate::failure::Outcome;
+use crate::modules::{self, Follow};
 use crate::output;
 use crate::repo::{Member, Repo};
 use crate::rust;
-use crate::tree::{Tree, is_kind};
+use crate::tree::Tree;
 
 /// Prints the lines of every crate and their sum.
 pub(crate) fn run(repo: &Repo) -> Outcome {
@@ -25,13 +28,28 @@ pub(crate) fn sources<'a>(
     member: &Member,
 ) -> impl Iterator<Item = (&'a str, &'a str)> {
     let folder = format!("{}/src/", member.folder);
+    let tests = test_files(tree, [member]);
     let files = tree.of_kind("rs").filter(move |(path, _)| path.starts_with(&folder));
-    files.filter(|(path, _)| !is_test_file(path)).map(|(path, text)| (path, before_tests(text)))
+    files
+        .filter(move |(path, _)| !tests.contains(*path))
+        .map(|(path, text)| (path, before_tests(text)))
 }
 
-/// Whether everything in the file is a test.
-pub(crate) fn is_test_file(path: &str) -> bool {
-    is_kind(path, "rs") && (path.ends_with("/tests.rs") || path.contains("/tests/"))
+/// The files in which everything is a test: those named so, and those that only `#[cfg(test)]`
+/// modules reach.
+pub(crate) fn test_files<'a>(
+    tree: &Tree,
+    members: impl IntoIterator<Item = &'a Member>,
+) -> BTreeSet<String> {
+    let named = |path: &str| path.ends_with("/tests.rs") || path.contains("/tests/");
+    let named = tree.of_kind("rs").map(|(path, _)| path.to_owned()).filter(|path| named(path));
+    let mut tests: BTreeSet<String> = named.collect();
+    for member in members {
+        let product = modules::files(tree, &member.targets, Follow::Product);
+        let all = modules::files(tree, &member.targets, Follow::All);
+        tests.extend(all.difference(&product).cloned());
+    }
+    tests
 }
 
 /// The text in front of its module of tests.
@@ -83,5 +101,26 @@ mod tests {
         let member = Member { folder: "crates/a".into(), ..Member::default() };
         let found: Vec<_> = sources(&tree, &member).collect();
         assert_eq!(found, [("crates/a/src/lib.rs", "fn a() {}\n")]);
+    }
+
+    #[test]
+    fn a_file_that_only_tests_include_is_a_test() {
+        let lib = "mod x;\n#[cfg(test)]\nmod laws;\n#[cfg(test)]\npub(crate) mod fixture;\n\
+                   mod both;\n#[cfg(test)]\nmod inline { mod part; }\nmod last;\n";
+        let tree = Tree::from([
+            ("a/src/both.rs", ""),
+            ("a/src/fixture/deep.rs", ""),
+            ("a/src/fixture/mod.rs", "mod deep;\n#[path = \"../both.rs\"]\nmod again;\n"),
+            ("a/src/inline/part.rs", ""),
+            ("a/src/last.rs", ""),
+            ("a/src/laws.rs", "mod inner;"),
+            ("a/src/laws/inner.rs", ""),
+            ("a/src/lib.rs", lib),
+            ("a/src/x.rs", ""),
+        ]);
+        let targets = vec!["a/src/lib.rs".to_owned()];
+        let member = Member { folder: "a".into(), targets, ..Member::default() };
+        let found: Vec<_> = sources(&tree, &member).map(|(path, _)| path).collect();
+        assert_eq!(found, ["a/src/both.rs", "a/src/last.rs", "a/src/lib.rs", "a/src/x.rs"]);
     }
 }

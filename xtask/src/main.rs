@@ -13,6 +13,7 @@ mod failure;
 mod generate;
 mod lines;
 mod loaded;
+mod modules;
 mod mutants;
 mod output;
 mod parts;

@@ -12,8 +12,9 @@
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use usher_kernel::Timestamp;
+use usher_kernel::{Timestamp, coded, words};
 
+use crate::object::closed::read_words;
 use crate::object::id::{CloudId, CredentialId, ProjectId};
 use crate::object::provider::Provider;
 use crate::object::slug::Slug;
@@ -38,26 +39,17 @@ pub struct Credential {
     pub revoked_at: Option<Timestamp>,
 }
 
-/// Whether a credential still holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Status {
-    /// It holds.
-    Active,
-    /// Its time has passed.
-    Expired,
-    /// It was withdrawn.
-    Revoked,
-}
-
-impl Status {
-    /// The word for it in answers.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Expired => "expired",
-            Self::Revoked => "revoked",
-        }
+words! {
+    /// Whether a credential still holds.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Status {
+        /// It holds.
+        Active = "active",
+        /// Its time has passed.
+        Expired = "expired",
+        /// It was withdrawn.
+        Revoked = "revoked",
     }
 }
 
@@ -74,34 +66,23 @@ impl Credential {
     }
 }
 
-/// How far a project's request for a credential got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum AssignmentState {
-    /// Requested.
-    Requested,
-    /// Granted.
-    Approved,
-    /// Denied.
-    Rejected,
-    /// Granted once and withdrawn.
-    Revoked,
-}
-
-impl AssignmentState {
-    /// Every state.
-    pub const ALL: [Self; 4] = [Self::Requested, Self::Approved, Self::Rejected, Self::Revoked];
-
-    /// The word for it in answers.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Requested => "requested",
-            Self::Approved => "approved",
-            Self::Rejected => "rejected",
-            Self::Revoked => "revoked",
-        }
+words! {
+    /// How far a project's request for a credential got.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum AssignmentState {
+        /// Requested.
+        Requested = "requested",
+        /// Granted.
+        Approved = "approved",
+        /// Denied.
+        Rejected = "rejected",
+        /// Granted once and withdrawn.
+        Revoked = "revoked",
     }
 }
+
+read_words! { "assignment state" AssignmentState }
 
 /// A credential for a project, or the wish for one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,54 +99,34 @@ pub struct Assignment {
     pub decided_at: Option<Timestamp>,
 }
 
-/// What an operator decides about an assignment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Grant it.
-    Approve,
-    /// Deny it.
-    Reject,
-    /// Withdraw it.
-    Revoke,
-}
-
-impl Verdict {
-    /// Every verdict.
-    pub const ALL: [Self; 3] = [Self::Approve, Self::Reject, Self::Revoke];
-
-    /// The word for it in messages.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Approve => "approve",
-            Self::Reject => "reject",
-            Self::Revoke => "revoke",
-        }
+words! {
+    /// What an operator decides about an assignment.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Verdict {
+        /// Grant it.
+        Approve = "approve",
+        /// Deny it.
+        Reject = "reject",
+        /// Withdraw it.
+        Revoke = "revoke",
     }
 }
 
-/// Why a verdict is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum VerdictRefusal {
-    /// The requester may not grant.
-    #[error("an operator cannot approve their own request")]
-    SelfApprovalDenied,
-    /// The assignment is not where the verdict begins.
-    #[error("cannot {} an assignment that is \"{}\"", verdict.as_str(), state.as_str())]
-    State {
-        /// What was requested.
-        verdict: Verdict,
-        /// Where it is.
-        state: AssignmentState,
-    },
-}
-
-impl VerdictRefusal {
-    /// The code of the refusal.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::SelfApprovalDenied => "self_approval_denied",
-            Self::State { .. } => "assignment_state",
-        }
+coded! {
+    /// Why a verdict is refused.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+    pub enum VerdictRefusal {
+        /// The requester may not grant.
+        #[error("an operator cannot approve their own request")]
+        SelfApprovalDenied = "self_approval_denied",
+        /// The assignment is not where the verdict begins.
+        #[error("cannot {} an assignment that is \"{}\"", verdict.as_str(), state.as_str())]
+        State {
+            /// What was requested.
+            verdict: Verdict,
+            /// Where it is.
+            state: AssignmentState,
+        } = "assignment_state",
     }
 }
 
@@ -207,59 +168,48 @@ impl Assignment {
     }
 }
 
-/// Why a project may not provision with a credential.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum UseRefusal {
-    /// The credential was never assigned to the project.
-    #[error("credential \"{credential}\" is not assigned to project \"{project}\"")]
-    NotAssigned {
-        /// The credential.
-        credential: CredentialId,
-        /// The project.
-        project: ProjectId,
-    },
-    /// It was, but the assignment is not approved.
-    #[error("the assignment of credential \"{credential}\" is \"{}\"", state.as_str())]
-    NotApproved {
-        /// The credential.
-        credential: CredentialId,
-        /// Where the assignment is.
-        state: AssignmentState,
-    },
-    /// The credential's time has passed.
-    #[error("credential \"{credential}\" has expired")]
-    Expired {
-        /// The credential.
-        credential: CredentialId,
-    },
-    /// The credential was withdrawn.
-    #[error("credential \"{credential}\" is revoked")]
-    Revoked {
-        /// The credential.
-        credential: CredentialId,
-    },
-    /// The blueprint does not run on the credential's provider.
-    #[error(
-        "the blueprint does not support provider \"{provider}\" of credential \"{credential}\""
-    )]
-    ProviderUnsupported {
-        /// The credential.
-        credential: CredentialId,
-        /// Its provider.
-        provider: Provider,
-    },
-}
-
-impl UseRefusal {
-    /// The code of the refusal.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::NotAssigned { .. } => "credential_not_assigned",
-            Self::NotApproved { .. } => "credential_not_approved",
-            Self::Expired { .. } => "credential_expired",
-            Self::Revoked { .. } => "credential_revoked",
-            Self::ProviderUnsupported { .. } => "provider_unsupported",
-        }
+coded! {
+    /// Why a project may not provision with a credential.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+    pub enum UseRefusal {
+        /// The credential was never assigned to the project.
+        #[error("credential \"{credential}\" is not assigned to project \"{project}\"")]
+        NotAssigned {
+            /// The credential.
+            credential: CredentialId,
+            /// The project.
+            project: ProjectId,
+        } = "credential_not_assigned",
+        /// It was, but the assignment is not approved.
+        #[error("the assignment of credential \"{credential}\" is \"{}\"", state.as_str())]
+        NotApproved {
+            /// The credential.
+            credential: CredentialId,
+            /// Where the assignment is.
+            state: AssignmentState,
+        } = "credential_not_approved",
+        /// The credential's time has passed.
+        #[error("credential \"{credential}\" has expired")]
+        Expired {
+            /// The credential.
+            credential: CredentialId,
+        } = "credential_expired",
+        /// The credential was withdrawn.
+        #[error("credential \"{credential}\" is revoked")]
+        Revoked {
+            /// The credential.
+            credential: CredentialId,
+        } = "credential_revoked",
+        /// The blueprint does not run on the credential's provider.
+        #[error(
+            "the blueprint does not support provider \"{provider}\" of credential \"{credential}\""
+        )]
+        ProviderUnsupported {
+            /// The credential.
+            credential: CredentialId,
+            /// Its provider.
+            provider: Provider,
+        } = "provider_unsupported",
     }
 }
 

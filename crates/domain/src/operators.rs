@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
-use usher_kernel::Timestamp;
+use usher_kernel::{Timestamp, coded};
 
 use crate::object::closed::closed_set;
 use crate::object::id::{OperatorTokenId, ProjectId};
@@ -98,24 +98,16 @@ pub enum Grant {
     Admin,
 }
 
-/// A role that does not fit its reach.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum BadGrant {
-    /// An operator is one of a project.
-    #[error("an operator's token needs a project")]
-    ProjectMissing,
-    /// An admin is one everywhere.
-    #[error("an admin's token cannot be limited to a project")]
-    ProjectSuperfluous,
-}
-
-impl BadGrant {
-    /// The code of the refusal.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::ProjectMissing => "grant_project_missing",
-            Self::ProjectSuperfluous => "grant_project_superfluous",
-        }
+coded! {
+    /// A role that does not fit its reach.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+    pub enum BadGrant {
+        /// An operator is one of a project.
+        #[error("an operator's token needs a project")]
+        ProjectMissing = "grant_project_missing",
+        /// An admin is one everywhere.
+        #[error("an admin's token cannot be limited to a project")]
+        ProjectSuperfluous = "grant_project_superfluous",
     }
 }
 

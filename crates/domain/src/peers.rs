@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use usher_kernel::{Generation, Timestamp};
+use usher_kernel::{Generation, Timestamp, coded, words};
 
 use crate::object::enrolment::{Nonce, PublicKey};
 use crate::object::id::{PeerId, ProjectId, ResourceId, TokenId};
@@ -92,32 +92,18 @@ impl Stage {
     }
 }
 
-/// What ended the waiting for acknowledgements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Cause {
-    /// Every survivor acknowledged.
-    Acknowledged,
-    /// Some did not in time.
-    TimedOut,
-    /// The whole drain took longer than its grace.
-    GraceElapsed,
-    /// It was requested.
-    Forced,
-}
-
-impl Cause {
-    /// Every cause.
-    pub const ALL: [Self; 4] =
-        [Self::Acknowledged, Self::TimedOut, Self::GraceElapsed, Self::Forced];
-
-    /// The word for it in rows and answers.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Acknowledged => "acknowledged",
-            Self::TimedOut => "timed_out",
-            Self::GraceElapsed => "grace_elapsed",
-            Self::Forced => "forced",
-        }
+words! {
+    /// What ended the waiting for acknowledgements.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    pub enum Cause {
+        /// Every survivor acknowledged.
+        Acknowledged = "acknowledged",
+        /// Some did not in time.
+        TimedOut = "timed_out",
+        /// The whole drain took longer than its grace.
+        GraceElapsed = "grace_elapsed",
+        /// It was requested.
+        Forced = "forced",
     }
 }
 
@@ -138,28 +124,19 @@ pub struct Registered {
     pub replayed: bool,
 }
 
-/// Why a registration is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Error)]
-pub enum Refusal {
-    /// Another agent registered with the token.
-    #[error("the bootstrap token is already consumed")]
-    TokenConsumed,
-    /// Another agent used the same nonce.
-    #[error("the nonce was used with another key")]
-    NonceCollision,
-    /// The peer is being drained.
-    #[error("the node is being drained")]
-    Leaving,
-}
-
-impl Refusal {
-    /// The code of the refusal.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::TokenConsumed => "token_consumed",
-            Self::NonceCollision => "nonce_collision",
-            Self::Leaving => "peer_leaving",
-        }
+coded! {
+    /// Why a registration is refused.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Error)]
+    pub enum Refusal {
+        /// Another agent registered with the token.
+        #[error("the bootstrap token is already consumed")]
+        TokenConsumed = "token_consumed",
+        /// Another agent used the same nonce.
+        #[error("the nonce was used with another key")]
+        NonceCollision = "nonce_collision",
+        /// The peer is being drained.
+        #[error("the node is being drained")]
+        Leaving = "peer_leaving",
     }
 }
 
@@ -329,26 +306,17 @@ impl Peer {
     }
 }
 
-/// The liveness of a peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Liveness {
-    /// It is.
-    Live,
-    /// It was, and is no more.
-    Lost,
-    /// No present server received a heartbeat.
-    Unknown,
-}
-
-impl Liveness {
-    /// The word for it in rows and answers.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Live => "live",
-            Self::Lost => "lost",
-            Self::Unknown => "unknown",
-        }
+words! {
+    /// The liveness of a peer.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Liveness {
+        /// It is.
+        Live = "live",
+        /// It was, and is no more.
+        Lost = "lost",
+        /// No present server received a heartbeat.
+        Unknown = "unknown",
     }
 }
 

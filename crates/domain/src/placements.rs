@@ -1,64 +1,35 @@
 //! Placements: the world and namespace of a project, and whether the namespace exists.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
+use usher_kernel::words;
 
+use crate::object::closed::read_words;
 use crate::object::id::ProjectId;
 use crate::object::name;
 use crate::object::occupancy::{Occupancy, Occupied};
-use crate::object::offender::shortened;
 
-/// How far a project's namespace is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum NamespacePhase {
-    /// Not begun.
-    Pending,
-    /// Being made.
-    Provisioning,
-    /// There.
-    Ready,
-    /// There, with something missing.
-    Degraded,
-    /// Going.
-    Terminating,
-    /// Gone.
-    Deleted,
+words! {
+    /// How far a project's namespace is.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    pub enum NamespacePhase {
+        /// Not begun.
+        Pending = "Pending",
+        /// Being made.
+        Provisioning = "Provisioning",
+        /// There.
+        Ready = "Ready",
+        /// There, with something missing.
+        Degraded = "Degraded",
+        /// Going.
+        Terminating = "Terminating",
+        /// Gone.
+        Deleted = "Deleted",
+    }
 }
 
-/// An unknown phase.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("namespace phase \"{text}\" is unknown")]
-pub struct UnknownPhase {
-    /// The offending text, shortened.
-    pub text: String,
-}
+read_words! { "namespace phase" NamespacePhase }
 
 impl NamespacePhase {
-    /// Every phase.
-    pub const ALL: [Self; 6] = [
-        Self::Pending,
-        Self::Provisioning,
-        Self::Ready,
-        Self::Degraded,
-        Self::Terminating,
-        Self::Deleted,
-    ];
-
-    /// The word for it in rows and answers.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "Pending",
-            Self::Provisioning => "Provisioning",
-            Self::Ready => "Ready",
-            Self::Degraded => "Degraded",
-            Self::Terminating => "Terminating",
-            Self::Deleted => "Deleted",
-        }
-    }
-
     /// Whether something may be applied into the namespace.
     pub const fn ready(self) -> bool {
         match self {
@@ -69,23 +40,6 @@ impl NamespacePhase {
             | Self::Terminating
             | Self::Deleted => false,
         }
-    }
-}
-
-impl fmt::Display for NamespacePhase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for NamespacePhase {
-    type Err = UnknownPhase;
-
-    fn from_str(text: &str) -> Result<Self, UnknownPhase> {
-        Self::ALL
-            .into_iter()
-            .find(|it| it.as_str() == text)
-            .ok_or_else(|| UnknownPhase { text: shortened(text) })
     }
 }
 

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use usher_kernel::Timestamp;
+use usher_kernel::{Timestamp, coded};
 
 use crate::object::id::{ProjectId, TenancyId};
 use crate::object::label::is_dns_label;
@@ -53,24 +53,16 @@ pub struct ProjectSlug(String);
 #[serde(try_from = "String", into = "String")]
 pub struct ProjectName(String);
 
-/// A text that is no name of a project.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum BadProjectName {
-    /// No DNS label.
-    #[error("project slug \"{0}\" is not a DNS label (lower case, digits, '-'; at most 63)")]
-    Slug(String),
-    /// Empty, too long, padded, or with control characters.
-    #[error("project name \"{0}\" is not 1 to 128 visible characters without outer blanks")]
-    Name(String),
-}
-
-impl BadProjectName {
-    /// The code of the refusal.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Slug(_) => "project_slug",
-            Self::Name(_) => "project_name",
-        }
+coded! {
+    /// A text that is no name of a project.
+    #[derive(Clone, Debug, PartialEq, Eq, Error)]
+    pub enum BadProjectName {
+        /// No DNS label.
+        #[error("project slug \"{0}\" is not a DNS label (lower case, digits, '-'; at most 63)")]
+        Slug(String) = "project_slug",
+        /// Empty, too long, padded, or with control characters.
+        #[error("project name \"{0}\" is not 1 to 128 visible characters without outer blanks")]
+        Name(String) = "project_name",
     }
 }
 

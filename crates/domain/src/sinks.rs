@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use usher_kernel::coded;
 
 use crate::object::closed::closed_set;
 use crate::object::label::is_dns_subdomain;
@@ -56,9 +57,7 @@ closed_set! {
         /// It signs every delivery, as Standard Webhooks says, and is not sent.
         Hmac = "hmac",
     }
-}
 
-closed_set! {
     /// Where secrets can lie.
     "secret place" SecretPlace {
         /// In a variable of the process.
@@ -66,9 +65,7 @@ closed_set! {
         /// In a file.
         File = "file",
     }
-}
 
-closed_set! {
     /// Why nothing is delivered any more until an operator says so.
     "parked" Parked {
         /// It answered 410: it accepts nothing more.
@@ -123,28 +120,19 @@ impl SecretCoordinate {
 #[serde(try_from = "String", into = "String")]
 pub struct SinkUrl(String);
 
-/// Why a sink cannot be one.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Refusal {
-    /// The URL is not usable.
-    #[error("sink URL \"{0}\" is not http(s)://host[:port][/path]")]
-    Url(String),
-    /// A secret would cross a network in the clear.
-    #[error("sink URL \"{0}\" with a secret must use https unless it is on this machine")]
-    Insecure(String),
-    /// The secret reference is invalid.
-    #[error("\"{0}\" is neither an environment variable nor an absolute path")]
-    SecretName(String),
-}
-
-impl Refusal {
-    /// The code of the refusal.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Url(_) => "sink_url_invalid",
-            Self::Insecure(_) => "sink_url_insecure",
-            Self::SecretName(_) => "sink_secret_name",
-        }
+coded! {
+    /// Why a sink cannot be one.
+    #[derive(Clone, Debug, PartialEq, Eq, Error)]
+    pub enum Refusal {
+        /// The URL is not usable.
+        #[error("sink URL \"{0}\" is not http(s)://host[:port][/path]")]
+        Url(String) = "sink_url_invalid",
+        /// A secret would cross a network in the clear.
+        #[error("sink URL \"{0}\" with a secret must use https unless it is on this machine")]
+        Insecure(String) = "sink_url_insecure",
+        /// The secret reference is invalid.
+        #[error("\"{0}\" is neither an environment variable nor an absolute path")]
+        SecretName(String) = "sink_secret_name",
     }
 }
 

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use thiserror::Error;
-use usher_kernel::{Generation, Timestamp};
+use usher_kernel::{Generation, Timestamp, coded};
 
 use crate::object::enrolment::{KeyId, Nonce, PublicKey, TokenChange, TokenText};
 use crate::object::id::{PeerId, ProjectId, ResourceId, TokenId};
@@ -208,30 +208,32 @@ pub enum Outcome {
     Refused(Refusal),
 }
 
-/// Why a token is not redeemed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Error)]
-pub enum Refusal {
-    /// It is not the text that was issued.
-    #[error("cannot redeem token: it is not the one that was issued")]
-    WrongVerifier,
-    /// It belongs to another project.
-    #[error("cannot redeem token: it belongs to another project")]
-    ProjectMismatch,
-    /// It was withdrawn.
-    #[error("cannot redeem token: it is revoked")]
-    Revoked,
-    /// Its resource is being torn down.
-    #[error("cannot redeem token: its resource is leaving")]
-    Leaving,
-    /// Another agent used the same nonce.
-    #[error("cannot redeem token: its nonce was used with another key")]
-    NonceCollision,
-    /// Another agent redeemed it.
-    #[error("cannot redeem token: it is consumed")]
-    Consumed,
-    /// Its time has passed.
-    #[error("cannot redeem token: it has expired")]
-    Expired,
+coded! {
+    /// Why a token is not redeemed.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Error)]
+    pub enum Refusal {
+        /// It is not the text that was issued.
+        #[error("cannot redeem token: it is not the one that was issued")]
+        WrongVerifier = "token_unknown",
+        /// It belongs to another project.
+        #[error("cannot redeem token: it belongs to another project")]
+        ProjectMismatch = "project_mismatch",
+        /// It was withdrawn.
+        #[error("cannot redeem token: it is revoked")]
+        Revoked = "token_revoked",
+        /// Its resource is being torn down.
+        #[error("cannot redeem token: its resource is leaving")]
+        Leaving = "resource_leaving",
+        /// Another agent used the same nonce.
+        #[error("cannot redeem token: its nonce was used with another key")]
+        NonceCollision = "nonce_collision",
+        /// Another agent redeemed it.
+        #[error("cannot redeem token: it is consumed")]
+        Consumed = "token_consumed",
+        /// Its time has passed.
+        #[error("cannot redeem token: it has expired")]
+        Expired = "token_expired",
+    }
 }
 
 impl Refusal {
@@ -245,39 +247,18 @@ impl Refusal {
         Self::Consumed,
         Self::Expired,
     ];
-
-    /// The code of the refusal.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::WrongVerifier => "token_unknown",
-            Self::ProjectMismatch => "project_mismatch",
-            Self::Revoked => "token_revoked",
-            Self::Leaving => "resource_leaving",
-            Self::NonceCollision => "nonce_collision",
-            Self::Consumed => "token_consumed",
-            Self::Expired => "token_expired",
-        }
-    }
 }
 
-/// Why a token is not revoked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Error)]
-pub enum RevokeRefusal {
-    /// It became a peer: drain that.
-    #[error("cannot revoke token: it is consumed")]
-    Consumed,
-    /// It already is.
-    #[error("cannot revoke token: it is revoked")]
-    Revoked,
-}
-
-impl RevokeRefusal {
-    /// The code of the refusal.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Consumed => "token_consumed",
-            Self::Revoked => "token_revoked",
-        }
+coded! {
+    /// Why a token is not revoked.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Error)]
+    pub enum RevokeRefusal {
+        /// It became a peer: drain that.
+        #[error("cannot revoke token: it is consumed")]
+        Consumed = "token_consumed",
+        /// It already is.
+        #[error("cannot revoke token: it is revoked")]
+        Revoked = "token_revoked",
     }
 }
 

@@ -10,18 +10,20 @@ use usher_domain::fleet::plan::Slot;
 use usher_domain::fleet::refusal::Refusal;
 use usher_domain::fleet::snapshot::Source;
 use usher_domain::object::authority::MassDeletionGuard;
-use usher_kernel::Timestamp;
+use usher_kernel::{Timestamp, words};
 
 use super::memory::{Memory, Message, ProviderAnswer};
 use super::record::{Entry, Mark};
 
-/// What a list covers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// All machines.
-    Full,
-    /// Machines that changed since the last list.
-    Delta,
+words! {
+    /// What a list covers.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Scope {
+        /// All machines.
+        Full = "full",
+        /// Machines that changed since the last list.
+        Delta = "delta",
+    }
 }
 
 /// What remains to be done about a list.
@@ -50,15 +52,6 @@ pub enum Wrong {
     Repeated,
     /// Its fields disagree, or its offer cannot be parsed.
     Refused(Refusal),
-}
-
-impl Scope {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::Delta => "delta",
-        }
-    }
 }
 
 impl Wrong {

@@ -19,52 +19,57 @@ use usher_domain::fleet::plan::{self, Cause, HeldBack};
 use usher_domain::fleet::reason::Reason;
 use usher_domain::fleet::refusal::Refusal;
 use usher_domain::fleet::verdict::EffectKind;
+use usher_kernel::words;
 
 use super::lists::{Scope, Wrong};
 
 /// How many of the last completions the exact quantiles cover.
 const LAST: usize = 1_024;
 
-/// The purpose of a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// Create a host.
-    Provision,
-    /// Join a cluster.
-    Bootstrap,
-    /// Leave a cluster for another one.
-    Preempt,
-    /// Leave a cluster without a successor.
-    Reclaim,
-    /// Delete a host.
-    Delete,
-    /// Delete what is left of a failed machine.
-    Salvage,
+words! {
+    /// The purpose of a command.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Kind {
+        /// Create a host.
+        Provision = "Provision",
+        /// Join a cluster.
+        Bootstrap = "Bootstrap",
+        /// Leave a cluster for another one.
+        Preempt = "Preempt",
+        /// Leave a cluster without a successor.
+        Reclaim = "Reclaim",
+        /// Delete a host.
+        Delete = "Delete",
+        /// Delete what is left of a failed machine.
+        Salvage = "Salvage",
+    }
 }
 
-/// The outcome of a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
-    /// It was accepted.
-    Success,
-    /// It timed out.
-    TooSlow,
-    /// A newer token was used before.
-    Fenced,
-    /// A transient error of the provider.
-    ProviderError,
-    /// There is no such machine.
-    NotFound,
-    /// The provider does not implement the command, or does not permit it.
-    Unsupported,
-    /// The provider refused the request.
-    Invalid,
-    /// The machine is not in the state where the command applies.
-    StaleState,
-    /// It was not sent: the lease may have expired.
-    Superseded,
-    /// Its result would have been an invalid row.
-    TransitionError,
+words! {
+    /// The outcome of a command.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Outcome {
+        /// It was accepted.
+        Success = "success",
+        /// It timed out.
+        TooSlow = "too_slow",
+        /// A newer token was used before.
+        Fenced = "fenced",
+        /// A transient error of the provider.
+        ProviderError = "provider_error",
+        /// There is no such machine.
+        NotFound = "not_found",
+        /// The provider does not implement the command, or does not permit it.
+        Unsupported = "unsupported",
+        /// The provider refused the request.
+        Invalid = "invalid",
+        /// The machine is not in the state where the command applies.
+        StaleState = "stale_state",
+        /// It was not sent: the lease may have expired.
+        Superseded = "superseded",
+        /// Its result would have been an invalid row.
+        TransitionError = "transition_error",
+    }
 }
 
 /// Counters without labels.
@@ -113,15 +118,6 @@ pub struct Tally {
 }
 
 impl Kind {
-    pub const ALL: [Self; 6] = [
-        Self::Provision,
-        Self::Bootstrap,
-        Self::Preempt,
-        Self::Reclaim,
-        Self::Delete,
-        Self::Salvage,
-    ];
-
     /// The purpose of this command for this machine.
     pub const fn of(verb: &Verb, machine: &Machine) -> Self {
         match (verb, &machine.wanted().target) {
@@ -133,33 +129,9 @@ impl Kind {
             (Verb::Salvage, _) => Self::Salvage,
         }
     }
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Provision => "Provision",
-            Self::Bootstrap => "Bootstrap",
-            Self::Preempt => "Preempt",
-            Self::Reclaim => "Reclaim",
-            Self::Delete => "Delete",
-            Self::Salvage => "Salvage",
-        }
-    }
 }
 
 impl Outcome {
-    pub const ALL: [Self; 10] = [
-        Self::Success,
-        Self::TooSlow,
-        Self::Fenced,
-        Self::ProviderError,
-        Self::NotFound,
-        Self::Unsupported,
-        Self::Invalid,
-        Self::StaleState,
-        Self::Superseded,
-        Self::TransitionError,
-    ];
-
     /// The outcome of an error class.
     pub const fn of(class: ErrorClass, too_slow: bool) -> Self {
         match class {
@@ -170,21 +142,6 @@ impl Outcome {
             ErrorClass::Unsupported => Self::Unsupported,
             ErrorClass::Invalid => Self::Invalid,
             ErrorClass::OutOfPosition => Self::StaleState,
-        }
-    }
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Success => "success",
-            Self::TooSlow => "too_slow",
-            Self::Fenced => "fenced",
-            Self::ProviderError => "provider_error",
-            Self::NotFound => "not_found",
-            Self::Unsupported => "unsupported",
-            Self::Invalid => "invalid",
-            Self::StaleState => "stale_state",
-            Self::Superseded => "superseded",
-            Self::TransitionError => "transition_error",
         }
     }
 }

@@ -26,6 +26,7 @@ pub mod time;
 pub mod trouble;
 pub mod verdict;
 pub mod visibility;
+mod words;
 
 pub use id::{Fence, Generation, Uid, Version};
 pub use identity::{

@@ -5,27 +5,29 @@ use std::time::Duration;
 use crate::lifecycle::Wake;
 use crate::time::Timestamp;
 
-/// When the rules schedule the next step, without a clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Requeue {
-    /// At once: this step only recorded what the next one needs.
-    Now,
-    /// After the interval, or at the deadline of the phase if that comes first.
-    Poll,
-    /// After as long as the other side requested.
-    Throttle,
-    /// After a long interval: what failed will probably fail again.
-    Slow,
-    /// When no request from before the deletion can arrive any more.
-    InFlightGrace,
-    /// At the deadline of the phase.
-    Deadline,
-    /// When a deleted object is due to be checked for having reappeared.
-    Watch,
-    /// When something changes; no timer.
-    OnChange,
-    /// Not at all: the record has ended.
-    Never,
+crate::words! {
+    /// When the rules schedule the next step, without a clock.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Requeue {
+        /// At once: this step only recorded what the next one needs.
+        Now = "Now",
+        /// After the interval, or at the deadline of the phase if that comes first.
+        Poll = "Poll",
+        /// After as long as the other side requested.
+        Throttle = "Throttle",
+        /// After a long interval: what failed will probably fail again.
+        Slow = "Slow",
+        /// When no request from before the deletion can arrive any more.
+        InFlightGrace = "InFlightGrace",
+        /// At the deadline of the phase.
+        Deadline = "Deadline",
+        /// When a deleted object is due to be checked for having reappeared.
+        Watch = "Watch",
+        /// When something changes; no timer.
+        OnChange = "OnChange",
+        /// Not at all: the record has ended.
+        Never = "Never",
+    }
 }
 
 /// What the members of [`Requeue`] mean in one step. Times that a kind does not know are
@@ -48,34 +50,6 @@ pub struct Timers {
 }
 
 impl Requeue {
-    /// Every member, in order.
-    pub const ALL: &'static [Self] = &[
-        Self::Now,
-        Self::Poll,
-        Self::Throttle,
-        Self::Slow,
-        Self::InFlightGrace,
-        Self::Deadline,
-        Self::Watch,
-        Self::OnChange,
-        Self::Never,
-    ];
-
-    /// The word for it in tables.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Now => "Now",
-            Self::Poll => "Poll",
-            Self::Throttle => "Throttle",
-            Self::Slow => "Slow",
-            Self::InFlightGrace => "InFlightGrace",
-            Self::Deadline => "Deadline",
-            Self::Watch => "Watch",
-            Self::OnChange => "OnChange",
-            Self::Never => "Never",
-        }
-    }
-
     /// The one rule about snapshots: an incomplete one is never a reason to wait without a timer,
     /// since no later change may show what it missed. A record that has ended needs none.
     #[must_use]
@@ -142,7 +116,7 @@ mod tests {
         for requeue in Requeue::ALL {
             let wake = requeue.with_snapshot(true).wake(&timers(), NOW);
             assert_ne!(wake, Wake::OnChange, "{}", requeue.as_str());
-            assert_eq!(requeue.with_snapshot(false), *requeue, "a complete one changes nothing");
+            assert_eq!(requeue.with_snapshot(false), requeue, "a complete one changes nothing");
         }
         assert_eq!(Requeue::OnChange.with_snapshot(true), Requeue::Poll);
         assert_eq!(Requeue::Never.with_snapshot(true), Requeue::Never, "what has ended has ended");

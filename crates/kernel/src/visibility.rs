@@ -2,31 +2,24 @@
 
 use crate::identity::{Answer, NameLedger, Row, Sighting, Unknown};
 
-/// How far the answers of one snapshot can be trusted; names the cause of every unknown part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Visibility {
-    /// Every authority answered.
-    Complete,
-    /// An authority did not answer.
-    Unreachable,
-    /// An authority refused access.
-    Forbidden,
-    /// The cluster is not the pinned one, or it was restored to an older state.
-    ClusterReplaced,
-    /// The mass-deletion guard tripped: unasked absence is held.
-    GuardTripped,
+crate::words! {
+    /// How far the answers of one snapshot can be trusted; names the cause of every unknown part.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Visibility {
+        /// Every authority answered.
+        Complete = "Complete",
+        /// An authority did not answer.
+        Unreachable = "Unreachable",
+        /// An authority refused access.
+        Forbidden = "Forbidden",
+        /// The cluster is not the pinned one, or it was restored to an older state.
+        ClusterReplaced = "ClusterReplaced",
+        /// The mass-deletion guard tripped: unasked absence is held.
+        GuardTripped = "GuardTripped",
+    }
 }
 
 impl Visibility {
-    /// Every member, in order.
-    pub const ALL: &'static [Self] = &[
-        Self::Complete,
-        Self::Unreachable,
-        Self::Forbidden,
-        Self::ClusterReplaced,
-        Self::GuardTripped,
-    ];
-
     /// Judges a snapshot by the authority that answered and by the worst answer that is missing.
     pub fn judge(cluster_replaced: bool, guard_tripped: bool, worst: Option<Unknown>) -> Self {
         match (cluster_replaced, guard_tripped, worst) {
@@ -61,17 +54,6 @@ impl Visibility {
     /// [`Visibility::unknown`] as a reason of the caller's own closed set.
     pub fn unknown_reason<R: From<Unknown>>(self) -> R {
         R::from(self.unknown())
-    }
-
-    /// The word for it in tables.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Complete => "Complete",
-            Self::Unreachable => "Unreachable",
-            Self::Forbidden => "Forbidden",
-            Self::ClusterReplaced => "ClusterReplaced",
-            Self::GuardTripped => "GuardTripped",
-        }
     }
 }
 

@@ -180,3 +180,8 @@ pub trait SimWorld: Sized + 'static {
         }
     }
 }
+
+/// What of this is under way.
+pub fn under_way<const N: usize>(parts: [(bool, &'static str); N]) -> Vec<&'static str> {
+    parts.into_iter().filter_map(|(is_under_way, what)| is_under_way.then_some(what)).collect()
+}

@@ -1,6 +1,7 @@
 //! Values that the two databases keep in different types and we mean alike.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
@@ -15,6 +16,11 @@ use uuid::Uuid;
 const TIMESTAMPTZ: PgTypeInfo = PgTypeInfo::with_oid(Oid(1184));
 /// The beginning of PostgreSQL's time, in microseconds since the Unix epoch.
 const POSTGRES_EPOCH: i64 = 946_684_800_000_000;
+
+/// A span in microseconds, as statements take it.
+pub(crate) fn micros(span: Duration) -> i64 {
+    i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
+}
 
 /// A point in time: `timestamptz` in PostgreSQL, microseconds since the Unix epoch in SQLite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

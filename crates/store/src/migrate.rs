@@ -4,6 +4,7 @@
 
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
+use usher_kernel::coded;
 
 /// One step of the schema, up and down.
 #[derive(Clone, Copy, Debug)]
@@ -24,51 +25,35 @@ impl Migration {
 }
 
 macro_rules! migrations {
-    ($dialect:literal, [$($name:literal),+ $(,)?]) => {
-        &[$(Migration {
+    ($($name:literal,)+) => {
+        /// The schema of PostgreSQL.
+        pub(crate) const POSTGRES: &[Migration] = &[$(migrations!("postgres", $name)),+];
+        /// The schema of SQLite.
+        pub(crate) const SQLITE: &[Migration] = &[$(migrations!("sqlite", $name)),+];
+    };
+    ($dialect:literal, $name:literal) => {
+        Migration {
             name: $name,
             up: include_str!(concat!("../migrations/", $dialect, "/", $name, ".up.sql")),
             down: include_str!(concat!("../migrations/", $dialect, "/", $name, ".down.sql")),
-        }),+]
+        }
     };
 }
 
-/// The schema of PostgreSQL.
-pub(crate) const POSTGRES: &[Migration] = migrations!(
-    "postgres",
-    [
-        "0001_tenancy",
-        "0002_records",
-        "0003_enrolment",
-        "0004_logs",
-        "0005_sinks",
-        "0006_timeline",
-        "0007_worlds",
-        "0008_drains",
-        "0009_machines",
-        "0010_free_and_gone_machines",
-        "0011_server_keys",
-        "0012_presence",
-    ]
-);
-/// The schema of SQLite.
-pub(crate) const SQLITE: &[Migration] = migrations!(
-    "sqlite",
-    [
-        "0001_tenancy",
-        "0002_records",
-        "0003_enrolment",
-        "0004_logs",
-        "0005_sinks",
-        "0006_timeline",
-        "0007_worlds",
-        "0008_drains",
-        "0009_machines",
-        "0010_free_and_gone_machines",
-        "0011_server_keys",
-        "0012_presence",
-    ]
-);
+migrations! {
+    "0001_tenancy",
+    "0002_records",
+    "0003_enrolment",
+    "0004_logs",
+    "0005_sinks",
+    "0006_timeline",
+    "0007_worlds",
+    "0008_drains",
+    "0009_machines",
+    "0010_free_and_gone_machines",
+    "0011_server_keys",
+    "0012_presence",
+}
 
 /// How far a schema is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,55 +87,46 @@ pub struct Step {
 /// Called at every step. All steps are one transaction: until its end nothing has happened.
 pub type Progress<'p> = dyn FnMut(Step) + Send + 'p;
 
-/// Why a schema is refused.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Refusal {
-    /// A newer program migrated it.
-    #[error("cannot use the database: its schema \"{found}\" is newer than this program")]
-    Newer {
-        /// The first migration that this program does not have.
-        found: String,
-    },
-    /// The schema is of an older program and was not migrated.
-    #[error("cannot use the database: its schema lacks \"{missing}\"")]
-    Behind {
-        /// The first migration that is missing.
-        missing: String,
-    },
-    /// The same migration, with another text.
-    #[error("cannot use the database: its migration \"{name}\" is not the one of this program")]
-    Changed {
-        /// Which.
-        name: String,
-    },
-    /// Tables of another program.
-    #[error("cannot use the database: table \"{table}\" is not ours")]
-    Foreign {
-        /// One of them.
-        table: String,
-    },
-    /// There are not so many migrations to revert.
-    #[error("cannot revert {asked} migrations: only {applied} are applied")]
-    TooFar {
-        /// How many were requested.
-        asked: usize,
-        /// How many there are.
-        applied: usize,
-    },
+coded! {
+    /// Why a schema is refused.
+    #[derive(Clone, Debug, PartialEq, Eq, Error)]
+    pub enum Refusal {
+        /// A newer program migrated it.
+        #[error("cannot use the database: its schema \"{found}\" is newer than this program")]
+        Newer {
+            /// The first migration that this program does not have.
+            found: String,
+        } = "schema_newer",
+        /// The schema is of an older program and was not migrated.
+        #[error("cannot use the database: its schema lacks \"{missing}\"")]
+        Behind {
+            /// The first migration that is missing.
+            missing: String,
+        } = "schema_behind",
+        /// The same migration, with another text.
+        #[error("cannot use the database: its migration \"{name}\" is not the one of this program")]
+        Changed {
+            /// Which.
+            name: String,
+        } = "schema_changed",
+        /// Tables of another program.
+        #[error("cannot use the database: table \"{table}\" is not ours")]
+        Foreign {
+            /// One of them.
+            table: String,
+        } = "schema_foreign",
+        /// There are not so many migrations to revert.
+        #[error("cannot revert {asked} migrations: only {applied} are applied")]
+        TooFar {
+            /// How many were requested.
+            asked: usize,
+            /// How many there are.
+            applied: usize,
+        } = "schema_too_far",
+    }
 }
 
 impl Refusal {
-    /// The code of the refusal.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Newer { .. } => "schema_newer",
-            Self::Behind { .. } => "schema_behind",
-            Self::Changed { .. } => "schema_changed",
-            Self::Foreign { .. } => "schema_foreign",
-            Self::TooFar { .. } => "schema_too_far",
-        }
-    }
-
     /// What to do about it.
     pub const fn remedy(&self) -> &'static str {
         match self {

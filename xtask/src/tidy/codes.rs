@@ -1,6 +1,7 @@
 //! Every refusal code has a page, and every page a code.
 //!
-//! A code is a text in the body of a function `code` that answers `&'static str`.
+//! A code is what a variant equals in an enum that is declared as `coded!`, or a text in the body
+//! of a function `code` that answers `&'static str`.
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,8 @@ const SOURCES: [&str; 3] = ["crates/domain/src/", "crates/store/src/", "crates/a
 const PAGES: &str = "docs/codes/";
 /// The page that lists the others.
 const INDEX: &str = "README";
+/// What begins an enum whose variants equal their codes.
+const CODED: &str = "coded! {";
 
 /// Compares codes with pages.
 pub(super) fn codes(subject: &Subject) -> Vec<Finding> {
@@ -44,6 +47,15 @@ fn collect(subject: &Subject) -> BTreeMap<&str, (&str, usize)> {
     let files = SOURCES.iter().flat_map(|folder| subject.tree.under(folder));
     for (path, text) in files.filter(|(path, _)| is_kind(path, "rs")) {
         let code = rust::code_only(text);
+        let mut add = |place: usize, literal| {
+            codes.entry(literal).or_insert((path, rust::line_at(&code, place)));
+        };
+        for (at, _) in code.match_indices(CODED) {
+            let open = at + CODED.len() - 1;
+            let literals = rust::literals(text, &code, open, rust::closing(&code, open));
+            let equals = |place: usize| code[..place].trim_end().ends_with('=');
+            literals.into_iter().filter(|it| equals(it.0)).for_each(|it| add(it.0, it.1));
+        }
         for (at, _) in code.match_indices("fn code(") {
             let Some(open) = code[at..].find('{').map(|skip| at + skip) else { continue };
             if !code[at..open].trim_end().ends_with("-> &'static str") {
@@ -51,7 +63,7 @@ fn collect(subject: &Subject) -> BTreeMap<&str, (&str, usize)> {
             }
             let end = rust::closing(&code, open);
             for (place, literal) in rust::literals(text, &code, open, end) {
-                codes.entry(literal).or_insert((path, rust::line_at(&code, place)));
+                add(place, literal);
             }
         }
     }
@@ -90,6 +102,22 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].what, "the code \"name_taken\" has no page");
         assert_eq!((found[0].file.as_str(), found[0].line), (PATH, 5));
+    }
+
+    // Requirement: H-5
+    #[test]
+    fn a_code_beside_its_variant_needs_a_page_too() {
+        let source = "coded! {
+            pub enum Refusal {
+                #[error(\"name {0} is taken\")]
+                NameTaken(String) = \"name_taken\",
+                Parameter(#[from] Inner) = (inner => inner.code()),
+            }
+        }";
+        assert_eq!(codes(&files([(PATH, source), (PAGE, "# x")])), []);
+        let found = codes(&files([(PATH, source)]));
+        let found: Vec<_> = found.iter().map(|it| (it.what.as_str(), it.line)).collect();
+        assert_eq!(found, [("the code \"name_taken\" has no page", 4)]);
     }
 
     // Requirement: H-5

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::modules::{self, Follow};
 use crate::rust;
 use crate::tree::{Tree, is_kind};
 
@@ -14,15 +15,10 @@ const FOLDERS: [&str; 4] = ["src/", "tests/", "benches/", "examples/"];
 pub(super) fn dead_files(subject: &Subject) -> Vec<Finding> {
     let mut reached = BTreeSet::new();
     for member in &subject.members {
-        for target in &member.targets {
-            follow(&subject.tree, target, true, &mut reached);
-        }
-        let named: Vec<String> = reached
-            .iter()
-            .filter(|path| path.starts_with(&format!("{}/", member.folder)))
-            .flat_map(|path| named_in_texts(&subject.tree, path, &member.folder))
-            .collect();
+        let files = modules::files(&subject.tree, &member.targets, Follow::All);
+        let named = files.iter().flat_map(|it| named_in_texts(&subject.tree, it, &member.folder));
         reached.extend(named);
+        reached.extend(files);
     }
     let members = subject.members.iter();
     let folders = members.flat_map(|m| FOLDERS.map(|folder| format!("{}/{folder}", m.folder)));
@@ -40,80 +36,6 @@ pub(super) fn dead_files(subject: &Subject) -> Vec<Finding> {
             )
         })
         .collect()
-}
-
-/// Marks a file and all it declares.
-fn follow(tree: &Tree, path: &str, is_root: bool, reached: &mut BTreeSet<String>) {
-    let Some(text) = tree.get(path) else { return };
-    if !reached.insert(path.to_owned()) {
-        return;
-    }
-    let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
-    let base = if is_root || file == "mod.rs" {
-        folder.to_owned()
-    } else {
-        format!("{folder}/{}", file.trim_end_matches(".rs"))
-    };
-    let code = rust::code_only(text);
-    for declared in declarations(text, &code) {
-        let inside = [&[base.as_str()], declared.inside.as_slice()].concat().join("/");
-        let candidates = match declared.path {
-            Some(path) => vec![normal(&format!("{folder}/{path}"))],
-            None => ["", "/mod"].map(|end| format!("{inside}/{}{end}.rs", declared.name)).into(),
-        };
-        for candidate in candidates {
-            follow(tree, &candidate, false, reached);
-        }
-    }
-}
-
-/// A `mod name;`.
-struct Declaration<'a> {
-    name: &'a str,
-    /// The inline modules around it.
-    inside: Vec<&'a str>,
-    /// What `#[path]` says.
-    path: Option<&'a str>,
-}
-
-fn declarations<'a>(source: &'a str, code: &'a str) -> Vec<Declaration<'a>> {
-    let words: Vec<(usize, &str)> = rust::words(code).collect();
-    let mut declarations = Vec::new();
-    let mut around: Vec<(&str, usize)> = Vec::new();
-    for pair in words.windows(2) {
-        let [(at, "mod"), (start, name)] = *pair else { continue };
-        around.retain(|(_, end)| *end > at);
-        let after = start + name.len();
-        let next = code[after..].trim_start();
-        if next.starts_with('{') {
-            let open = code.len() - next.len();
-            around.push((name, rust::closing(code, open)));
-        } else if next.starts_with(';') {
-            let inside = around.iter().map(|(name, _)| *name).collect();
-            declarations.push(Declaration { name, inside, path: path_before(source, code, at) });
-        }
-    }
-    declarations
-}
-
-/// The text of a `#[path = "…"]` among the attributes of the item at an offset.
-fn path_before<'a>(source: &'a str, code: &str, at: usize) -> Option<&'a str> {
-    let start = code[..at].rfind([';', '{', '}']).map_or(0, |end| end + 1);
-    let found = code[start..at].find("path = \"")?;
-    rust::literals(source, code, start + found, at).first().map(|(_, path)| *path)
-}
-
-/// The path without `..` and `.`.
-fn normal(path: &str) -> String {
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "." | "" => {}
-            ".." => _ = parts.pop(),
-            part => parts.push(part),
-        }
-    }
-    parts.join("/")
 }
 
 /// Files that a test names in a text, such as `tests/ui/*.rs`: a compile test reads those itself.

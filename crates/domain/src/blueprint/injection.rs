@@ -1,95 +1,52 @@
 //! How a bootstrap token reaches the machine, and whether there is a machine to reach.
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use usher_kernel::{coded, words};
 
 use crate::object::offender::shortened;
 
-/// Where the token is written into the XR.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum InjectionStrategy {
-    /// A whole `#cloud-config` document in `spec.userData`.
-    CloudInitUserData,
-    /// The values of a Helm release in `spec.parameters.helmValues`.
-    HelmValues,
-    /// The bare token in `spec.parameters.providerSecret`.
-    ProviderSecret,
-}
-
-/// Whether what is provisioned joins the mesh.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum MeshRole {
-    /// It runs an agent that enrols.
-    #[default]
-    Node,
-    /// There is nothing to enrol; no token is written.
-    Standalone,
-}
-
-/// A word outside a closed set.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum UnknownWord {
-    /// No such strategy.
-    #[error("injection strategy \"{0}\" is unknown")]
-    InjectionStrategy(String),
-    /// No such role.
-    #[error("mesh role \"{0}\" is unknown")]
-    MeshRole(String),
-}
-
-impl UnknownWord {
-    /// The code of the refusal.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::InjectionStrategy(_) => "injection_strategy_unknown",
-            Self::MeshRole(_) => "mesh_role_unknown",
-        }
+words! {
+    /// Where the token is written into the XR.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum InjectionStrategy {
+        /// A whole `#cloud-config` document in `spec.userData`.
+        CloudInitUserData = "cloud-init-user-data",
+        /// The values of a Helm release in `spec.parameters.helmValues`.
+        HelmValues = "helm-values",
+        /// The bare token in `spec.parameters.providerSecret`.
+        ProviderSecret = "provider-secret",
     }
 }
 
-impl InjectionStrategy {
-    /// Every strategy.
-    pub const ALL: [Self; 3] = [Self::CloudInitUserData, Self::HelmValues, Self::ProviderSecret];
-
-    /// The word for it in blueprints and rows.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::CloudInitUserData => "cloud-init-user-data",
-            Self::HelmValues => "helm-values",
-            Self::ProviderSecret => "provider-secret",
-        }
+words! {
+    /// Whether what is provisioned joins the mesh.
+    #[derive(
+        Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+    )]
+    #[serde(rename_all = "kebab-case")]
+    pub enum MeshRole {
+        /// It runs an agent that enrols.
+        #[default]
+        Node = "node",
+        /// There is nothing to enrol; no token is written.
+        Standalone = "standalone",
     }
 }
 
-impl MeshRole {
-    /// Every role.
-    pub const ALL: [Self; 2] = [Self::Node, Self::Standalone];
-
-    /// The word for it in blueprints and rows.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Node => "node",
-            Self::Standalone => "standalone",
-        }
-    }
-}
-
-impl fmt::Display for InjectionStrategy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl fmt::Display for MeshRole {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+coded! {
+    /// A word outside a closed set.
+    #[derive(Clone, Debug, PartialEq, Eq, Error)]
+    pub enum UnknownWord {
+        /// No such strategy.
+        #[error("injection strategy \"{0}\" is unknown")]
+        InjectionStrategy(String) = "injection_strategy_unknown",
+        /// No such role.
+        #[error("mesh role \"{0}\" is unknown")]
+        MeshRole(String) = "mesh_role_unknown",
     }
 }
 

@@ -6,11 +6,11 @@
 //! - Nothing is converted: a number in quotes is a string.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use thiserror::Error;
+use usher_kernel::{coded, words};
 
 use crate::object::offender::shortened;
 
@@ -23,35 +23,17 @@ pub const STRING_MAX: usize = 4096;
 /// Names under which Usher itself writes into `spec.parameters`.
 pub const RESERVED: [&str; 2] = ["helmValues", "providerSecret"];
 
-/// The type of a parameter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ParameterType {
-    /// True or false.
-    Boolean,
-    /// A whole number of 64 bits.
-    Integer,
-    /// A text.
-    String,
-}
-
-impl ParameterType {
-    /// Every type.
-    pub const ALL: [Self; 3] = [Self::Boolean, Self::Integer, Self::String];
-
-    /// The word for it in blueprints.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Boolean => "boolean",
-            Self::Integer => "integer",
-            Self::String => "string",
-        }
-    }
-}
-
-impl fmt::Display for ParameterType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+words! {
+    /// The type of a parameter.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum ParameterType {
+        /// True or false.
+        Boolean = "boolean",
+        /// A whole number of 64 bits.
+        Integer = "integer",
+        /// A text.
+        String = "string",
     }
 }
 
@@ -107,45 +89,33 @@ struct Unchecked {
     parameters: Vec<Parameter>,
 }
 
-/// Why a schema is not sound.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum BadSchema {
-    /// Too many parameters.
-    #[error("invalid schema: {0} parameters are more than {COUNT_MAX}")]
-    TooMany(usize),
-    /// The name is no name.
-    #[error("invalid schema: \"{0}\" is not a parameter name")]
-    Name(String),
-    /// Usher itself writes there.
-    #[error("invalid schema: parameter name \"{0}\" is reserved")]
-    Reserved(String),
-    /// Two parameters of one name.
-    #[error("invalid schema: parameter \"{0}\" is declared twice")]
-    Duplicate(String),
-    /// A default that no request can ever get.
-    #[error("invalid schema: parameter \"{0}\" is required and has a default")]
-    RequiredWithDefault(String),
-    /// The default is not of the parameter's type.
-    #[error("invalid schema: the default of parameter \"{name}\" is not a valid {kind}")]
-    Default {
-        /// The offending name.
-        name: String,
-        /// What it should be.
-        kind: ParameterType,
-    },
-}
-
-impl BadSchema {
-    /// The code of the refusal.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::TooMany(_) => "schema_too_many_parameters",
-            Self::Name(_) => "schema_parameter_name",
-            Self::Reserved(_) => "schema_parameter_reserved",
-            Self::Duplicate(_) => "schema_parameter_duplicate",
-            Self::RequiredWithDefault(_) => "schema_required_with_default",
-            Self::Default { .. } => "schema_default_type",
-        }
+coded! {
+    /// Why a schema is not sound.
+    #[derive(Clone, Debug, PartialEq, Eq, Error)]
+    pub enum BadSchema {
+        /// Too many parameters.
+        #[error("invalid schema: {0} parameters are more than {COUNT_MAX}")]
+        TooMany(usize) = "schema_too_many_parameters",
+        /// The name is no name.
+        #[error("invalid schema: \"{0}\" is not a parameter name")]
+        Name(String) = "schema_parameter_name",
+        /// Usher itself writes there.
+        #[error("invalid schema: parameter name \"{0}\" is reserved")]
+        Reserved(String) = "schema_parameter_reserved",
+        /// Two parameters of one name.
+        #[error("invalid schema: parameter \"{0}\" is declared twice")]
+        Duplicate(String) = "schema_parameter_duplicate",
+        /// A default that no request can ever get.
+        #[error("invalid schema: parameter \"{0}\" is required and has a default")]
+        RequiredWithDefault(String) = "schema_required_with_default",
+        /// The default is not of the parameter's type.
+        #[error("invalid schema: the default of parameter \"{name}\" is not a valid {kind}")]
+        Default {
+            /// The offending name.
+            name: String,
+            /// What it should be.
+            kind: ParameterType,
+        } = "schema_default_type",
     }
 }
 

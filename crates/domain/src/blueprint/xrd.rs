@@ -7,6 +7,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
+use usher_kernel::coded;
 
 use crate::object::label::{is_dns_label, is_dns_subdomain};
 use crate::object::manifest::Scope;
@@ -61,54 +62,41 @@ impl fmt::Display for Part {
     }
 }
 
-/// Why a document is no XRD we can use.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum BadXrd {
-    /// Another API version than v1 or v2, or none.
-    #[error("invalid XRD: apiVersion \"{0}\" is not supported")]
-    ApiVersion(String),
-    /// Not an XRD at all.
-    #[error("invalid XRD: kind \"{0}\" is not CompositeResourceDefinition")]
-    NotAnXrd(String),
-    /// A part is missing.
-    #[error("invalid XRD: \"{0}\" is missing")]
-    Missing(Part),
-    /// A part is there and cannot be used.
-    #[error("invalid XRD: \"{part}\" is \"{text}\"")]
-    Syntax {
-        /// Which.
-        part: Part,
-        /// What it says, shortened.
-        text: String,
-    },
-    /// No version is served.
-    #[error("invalid XRD: no version in \"spec.versions\" is served")]
-    NoServedVersion,
-    /// The scope is none of the three.
-    #[error("invalid XRD: scope \"{0}\" is unknown")]
-    Scope(String),
-    /// The name is not `<plural>.<group>`.
-    #[error("invalid XRD: its name is \"{name}\" and should be \"{expected}\"")]
-    Name {
-        /// What it is called, shortened.
-        name: String,
-        /// What it should be called, shortened.
-        expected: String,
-    },
-}
-
-impl BadXrd {
-    /// The code of the refusal.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::ApiVersion(_) => "xrd_api_version",
-            Self::NotAnXrd(_) => "xrd_kind",
-            Self::Missing(_) => "xrd_part_missing",
-            Self::Syntax { .. } => "xrd_part_syntax",
-            Self::NoServedVersion => "xrd_no_served_version",
-            Self::Scope(_) => "xrd_scope",
-            Self::Name { .. } => "xrd_name",
-        }
+coded! {
+    /// Why a document is no XRD we can use.
+    #[derive(Clone, Debug, PartialEq, Eq, Error)]
+    pub enum BadXrd {
+        /// Another API version than v1 or v2, or none.
+        #[error("invalid XRD: apiVersion \"{0}\" is not supported")]
+        ApiVersion(String) = "xrd_api_version",
+        /// Not an XRD at all.
+        #[error("invalid XRD: kind \"{0}\" is not CompositeResourceDefinition")]
+        NotAnXrd(String) = "xrd_kind",
+        /// A part is missing.
+        #[error("invalid XRD: \"{0}\" is missing")]
+        Missing(Part) = "xrd_part_missing",
+        /// A part is there and cannot be used.
+        #[error("invalid XRD: \"{part}\" is \"{text}\"")]
+        Syntax {
+            /// Which.
+            part: Part,
+            /// What it says, shortened.
+            text: String,
+        } = "xrd_part_syntax",
+        /// No version is served.
+        #[error("invalid XRD: no version in \"spec.versions\" is served")]
+        NoServedVersion = "xrd_no_served_version",
+        /// The scope is none of the three.
+        #[error("invalid XRD: scope \"{0}\" is unknown")]
+        Scope(String) = "xrd_scope",
+        /// The name is not `<plural>.<group>`.
+        #[error("invalid XRD: its name is \"{name}\" and should be \"{expected}\"")]
+        Name {
+            /// What it is called, shortened.
+            name: String,
+            /// What it should be called, shortened.
+            expected: String,
+        } = "xrd_name",
     }
 }
 

@@ -18,9 +18,7 @@ closed_set! {
         /// The resource crossed into `Deleted`.
         Deleted = "broker.ProvisionedResourceDeleted",
     }
-}
 
-closed_set! {
     /// How a resource ended.
     "outcome" Outcome {
         /// Everything it ever had is proven gone or was never ours.

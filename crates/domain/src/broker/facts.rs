@@ -53,9 +53,7 @@ closed_set! {
         /// Deletion was recorded.
         Requested = "Requested",
     }
-}
 
-closed_set! {
     /// The progress of the current generation.
     "generation_state" GenerationState {
         /// Its XR was never seen: absence means "not made yet".
@@ -65,9 +63,7 @@ closed_set! {
         /// It is being torn down; the next generation follows.
         Leaving = "Leaving",
     }
-}
 
-closed_set! {
     /// How far the row is from being allowed to end.
     "finalization" Finalization {
         /// A request from before the teardown may still arrive: absence does not count.
@@ -77,9 +73,7 @@ closed_set! {
         /// Every identity row is gone, foreign or abandoned.
         Settled = "Settled",
     }
-}
 
-closed_set! {
     /// The project's namespace.
     "gate" Gate {
         /// It is ready.
@@ -89,9 +83,7 @@ closed_set! {
         /// Unknown.
         Unknown = "Unknown",
     }
-}
 
-closed_set! {
     /// An anchor.
     "anchor" Anchor {
         /// There is none.
@@ -107,9 +99,7 @@ closed_set! {
         /// Unknown.
         Unknown = "Unknown",
     }
-}
 
-closed_set! {
     /// The bootstrap token of the generation.
     "token" Token {
         /// None was issued.
@@ -121,9 +111,7 @@ closed_set! {
         /// It was revoked before it was redeemed.
         Revoked = "Revoked",
     }
-}
 
-closed_set! {
     /// The state of the ProviderConfig.
     "config" Config {
         /// Seen and ready to be referred to.
@@ -131,9 +119,7 @@ closed_set! {
         /// Not yet.
         Waiting = "Waiting",
     }
-}
 
-closed_set! {
     /// The XR.
     "xr" Xr {
         /// Nothing has its name.
@@ -155,9 +141,7 @@ closed_set! {
         /// Unknown.
         Unknown = "Unknown",
     }
-}
 
-closed_set! {
     /// What the XR composed.
     "composed" Composed {
         /// Nothing is left of it.
@@ -171,9 +155,7 @@ closed_set! {
         /// Unknown.
         Unknown = "Unknown",
     }
-}
 
-closed_set! {
     /// The node.
     "node" Node {
         /// None ever registered.
@@ -187,9 +169,7 @@ closed_set! {
         /// Unknown.
         Unknown = "Unknown",
     }
-}
 
-closed_set! {
     /// What guards the XR against deletion.
     "protection" Protection {
         /// None.

@@ -1,108 +1,111 @@
 //! The broker's closed set of refusals: what was wrong, with what, and what to do.
 
 use thiserror::Error;
+use usher_kernel::coded;
 
 use crate::blueprint::parameter::BadValues;
 use crate::object::offender::shortened;
 
-/// Why a command or a row is refused. The wire code is [`Refusal::code`]; each has a page.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Refusal {
-    /// A value breaks an invariant of the aggregate.
-    #[error("invalid {what}")]
-    InvalidInput {
-        /// The offending field.
-        what: String,
-    },
-    /// The blueprint version is not published.
-    #[error("blueprint version \"{what}\" not found")]
-    BlueprintNotFound {
-        /// The requested object.
-        what: String,
-    },
-    /// The credential's cloud is not in the inventory.
-    #[error("cloud \"{what}\" not found")]
-    CloudNotFound {
-        /// The requested object.
-        what: String,
-    },
-    /// The credential does not exist.
-    #[error("credential \"{what}\" not found")]
-    CredentialNotFound {
-        /// The requested object.
-        what: String,
-    },
-    /// The project is not placed on any world.
-    #[error("project \"{what}\" has no placement")]
-    AssignmentNotFound {
-        /// The project.
-        what: String,
-    },
-    /// The parameters do not fit the blueprint's schema.
-    #[error(transparent)]
-    ParameterValuesInvalid(#[from] BadValues),
-    /// There is no such resource.
-    #[error("provisioned resource \"{what}\" not found")]
-    ProvisionedResourceNotFound {
-        /// The requested object.
-        what: String,
-    },
-    /// The project's namespace is not ready, for callers that insist on it.
-    #[error("namespace \"{what}\" is not ready")]
-    NamespaceNotReady {
-        /// The namespace.
-        what: String,
-    },
-    /// The node could not be torn down; the substrate was not touched.
-    #[error("failed to deregister the node of \"{what}\"")]
-    NodeDeregistrationFailed {
-        /// The resource.
-        what: String,
-    },
-    /// The project may not use the credential, for the reason its own context gives.
-    #[error("{text}")]
-    CredentialDenied {
-        /// The code of that refusal.
-        code: &'static str,
-        /// Its text.
-        text: String,
-    },
-    /// The blueprint does not run on the credential's provider.
-    #[error("the blueprint does not support provider \"{what}\"")]
-    ProviderUnsupported {
-        /// The provider.
-        what: String,
-    },
-    /// Another resource of the project has the name.
-    #[error("name \"{what}\" is in use")]
-    NameInUse {
-        /// The name.
-        what: String,
-    },
-    /// The command does not fit the phase.
-    #[error("cannot replace a resource that is \"{phase}\"")]
-    NotReplaceable {
-        /// The phase.
-        phase: String,
-    },
-    /// A peer is live, so nothing may be abandoned.
-    #[error("cannot abandon \"{what}\" while its node is registered")]
-    PeerLive {
-        /// The resource.
-        what: String,
-    },
-    /// Only what was abandoned can be reaped.
-    #[error("\"{what}\" was not abandoned and cannot be reaped")]
-    NotAbandoned {
-        /// The resource.
-        what: String,
-    },
-    /// A reason must be given.
-    #[error("abandoning \"{what}\" needs a reason")]
-    ReasonRequired {
-        /// The resource.
-        what: String,
-    },
+coded! {
+    /// Why a command or a row is refused. The wire code is [`Refusal::code`]; each has a page.
+    #[derive(Clone, Debug, PartialEq, Eq, Error)]
+    pub enum Refusal {
+        /// A value breaks an invariant of the aggregate.
+        #[error("invalid {what}")]
+        InvalidInput {
+            /// The offending field.
+            what: String,
+        } = "invalid_input",
+        /// The blueprint version is not published.
+        #[error("blueprint version \"{what}\" not found")]
+        BlueprintNotFound {
+            /// The requested object.
+            what: String,
+        } = "blueprint_not_found",
+        /// The credential's cloud is not in the inventory.
+        #[error("cloud \"{what}\" not found")]
+        CloudNotFound {
+            /// The requested object.
+            what: String,
+        } = "cloud_not_found",
+        /// The credential does not exist.
+        #[error("credential \"{what}\" not found")]
+        CredentialNotFound {
+            /// The requested object.
+            what: String,
+        } = "credential_not_found",
+        /// The project is not placed on any world.
+        #[error("project \"{what}\" has no placement")]
+        AssignmentNotFound {
+            /// The project.
+            what: String,
+        } = "assignment_not_found",
+        /// The parameters do not fit the blueprint's schema.
+        #[error(transparent)]
+        ParameterValuesInvalid(#[from] BadValues) = "parameter_values_invalid",
+        /// There is no such resource.
+        #[error("provisioned resource \"{what}\" not found")]
+        ProvisionedResourceNotFound {
+            /// The requested object.
+            what: String,
+        } = "provisioned_resource_not_found",
+        /// The project's namespace is not ready, for callers that insist on it.
+        #[error("namespace \"{what}\" is not ready")]
+        NamespaceNotReady {
+            /// The namespace.
+            what: String,
+        } = "namespace_not_ready",
+        /// The node could not be torn down; the substrate was not touched.
+        #[error("failed to deregister the node of \"{what}\"")]
+        NodeDeregistrationFailed {
+            /// The resource.
+            what: String,
+        } = "node_deregistration_failed",
+        /// The project may not use the credential, for the reason its own context gives.
+        #[error("{text}")]
+        CredentialDenied {
+            /// The code of that refusal.
+            code: &'static str,
+            /// Its text.
+            text: String,
+        } = { code => code },
+        /// The blueprint does not run on the credential's provider.
+        #[error("the blueprint does not support provider \"{what}\"")]
+        ProviderUnsupported {
+            /// The provider.
+            what: String,
+        } = "provider_unsupported",
+        /// Another resource of the project has the name.
+        #[error("name \"{what}\" is in use")]
+        NameInUse {
+            /// The name.
+            what: String,
+        } = "name_in_use",
+        /// The command does not fit the phase.
+        #[error("cannot replace a resource that is \"{phase}\"")]
+        NotReplaceable {
+            /// The phase.
+            phase: String,
+        } = "not_replaceable",
+        /// A peer is live, so nothing may be abandoned.
+        #[error("cannot abandon \"{what}\" while its node is registered")]
+        PeerLive {
+            /// The resource.
+            what: String,
+        } = "peer_live",
+        /// Only what was abandoned can be reaped.
+        #[error("\"{what}\" was not abandoned and cannot be reaped")]
+        NotAbandoned {
+            /// The resource.
+            what: String,
+        } = "not_abandoned",
+        /// A reason must be given.
+        #[error("abandoning \"{what}\" needs a reason")]
+        ReasonRequired {
+            /// The resource.
+            what: String,
+        } = "reason_required",
+    }
 }
 
 impl Refusal {
@@ -110,28 +113,6 @@ impl Refusal {
     pub fn bad_name(text: &str) -> Self {
         let (text, rule) = (shortened(text), "lower case, digits, '-'; at most 63");
         Self::InvalidInput { what: format!("name \"{text}\": not a DNS label ({rule})") }
-    }
-
-    /// The stable code on the wire and the name of the page that explains it.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::InvalidInput { .. } => "invalid_input",
-            Self::BlueprintNotFound { .. } => "blueprint_not_found",
-            Self::CloudNotFound { .. } => "cloud_not_found",
-            Self::CredentialNotFound { .. } => "credential_not_found",
-            Self::AssignmentNotFound { .. } => "assignment_not_found",
-            Self::ParameterValuesInvalid(_) => "parameter_values_invalid",
-            Self::ProvisionedResourceNotFound { .. } => "provisioned_resource_not_found",
-            Self::NamespaceNotReady { .. } => "namespace_not_ready",
-            Self::NodeDeregistrationFailed { .. } => "node_deregistration_failed",
-            Self::CredentialDenied { code, .. } => code,
-            Self::ProviderUnsupported { .. } => "provider_unsupported",
-            Self::NameInUse { .. } => "name_in_use",
-            Self::NotReplaceable { .. } => "not_replaceable",
-            Self::PeerLive { .. } => "peer_live",
-            Self::NotAbandoned { .. } => "not_abandoned",
-            Self::ReasonRequired { .. } => "reason_required",
-        }
     }
 }
 

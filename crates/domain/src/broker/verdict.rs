@@ -26,9 +26,7 @@ closed_set! {
         /// Delete the anchor.
         DeleteAnchor = "DeleteAnchor",
     }
-}
 
-closed_set! {
     /// The transitions that emit an event.
     "event" EventKind {
         /// Into `Ready`.

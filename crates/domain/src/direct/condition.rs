@@ -17,9 +17,7 @@ closed_set! {
         /// Deletion is under way.
         Deleting = "Deleting",
     }
-}
 
-closed_set! {
     /// Whether a condition holds.
     "condition status" Status {
         /// It does.

@@ -67,9 +67,7 @@ closed_set! {
         /// Abandoned by command.
         Abandoned = "Abandoned",
     }
-}
 
-closed_set! {
     /// Whether a request from before the deletion may still arrive.
     "grace_over" GraceOver {
         /// It may: absence does not count.
@@ -77,9 +75,7 @@ closed_set! {
         /// It cannot.
         Yes = "Yes",
     }
-}
 
-closed_set! {
     /// Whether the cloud object was requested to be deleted.
     "asked" Asked {
         /// It was not.
@@ -87,9 +83,7 @@ closed_set! {
         /// It was.
         Yes = "Yes",
     }
-}
 
-closed_set! {
     /// Whether the end is on record.
     "ended" Ended {
         /// It is not.
@@ -97,9 +91,7 @@ closed_set! {
         /// It is, with its proof.
         Yes = "Yes",
     }
-}
 
-closed_set! {
     /// The Kubernetes object.
     "object" Object {
         /// It is to exist, without our finalizer.
@@ -115,9 +107,7 @@ closed_set! {
         /// Unknown.
         Unknown = "Unknown",
     }
-}
 
-closed_set! {
     /// Whether another party holds the object.
     "hold" Hold {
         /// It is not held.
@@ -125,9 +115,7 @@ closed_set! {
         /// A hold finalizer of another party is on it.
         Another = "Another",
     }
-}
 
-closed_set! {
     /// What the annotation says about deletion.
     "policy" Policy {
         /// Delete; hold an orphan.
@@ -139,9 +127,7 @@ closed_set! {
         /// It cannot be read.
         Unreadable = "Unreadable",
     }
-}
 
-closed_set! {
     /// What the references resolve to.
     "refs" Refs {
         /// Not queried.
@@ -165,9 +151,7 @@ closed_set! {
         /// One could not be read.
         Unavailable = "Unavailable",
     }
-}
 
-closed_set! {
     /// What carries our mark.
     "search" Search {
         /// Nothing, or this kind carries no marks, or no search was needed.
@@ -179,9 +163,7 @@ closed_set! {
         /// Unknown.
         Unknown = "Unknown",
     }
-}
 
-closed_set! {
     /// Whether the object carries what is on record.
     "stamp" Stamp {
         /// It does.
@@ -189,9 +171,7 @@ closed_set! {
         /// It does not yet.
         Stale = "Stale",
     }
-}
 
-closed_set! {
     /// The newest operation on the cloud object.
     "operation" Operation {
         /// None, or it ended well.
@@ -203,9 +183,7 @@ closed_set! {
         /// Unknown.
         Unknown = "Unknown",
     }
-}
 
-closed_set! {
     /// The object under the identity.
     "cloud" Cloud {
         /// Not queried.

@@ -10,7 +10,7 @@
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use usher_kernel::Uid;
+use usher_kernel::{Uid, coded};
 
 use super::identity::Identified;
 use super::mark::{Binding, RequestId};
@@ -47,24 +47,16 @@ pub struct Recorded {
     identified: Identified,
 }
 
-/// Why the recorded identity on an object does not count.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Unbound {
-    /// It cannot be read.
-    #[error("recorded identity \"{0}\" is not in the format that Usher writes")]
-    Malformed(String),
-    /// It was written for another object or by another installation.
-    #[error("recorded identity \"{0}\" is bound to another object")]
-    Foreign(String),
-}
-
-impl Unbound {
-    /// The code of the refusal.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Malformed(_) => "identity_malformed",
-            Self::Foreign(_) => "identity_foreign",
-        }
+coded! {
+    /// Why the recorded identity on an object does not count.
+    #[derive(Clone, Debug, PartialEq, Eq, Error)]
+    pub enum Unbound {
+        /// It cannot be read.
+        #[error("recorded identity \"{0}\" is not in the format that Usher writes")]
+        Malformed(String) = "identity_malformed",
+        /// It was written for another object or by another installation.
+        #[error("recorded identity \"{0}\" is bound to another object")]
+        Foreign(String) = "identity_foreign",
     }
 }
 

@@ -1,49 +1,37 @@
 //! The closed set of refusals of direct resources: what was wrong, and with what.
 
 use thiserror::Error;
+use usher_kernel::coded;
 
 use super::identity::BadIdentity;
 use super::recorded::Unbound;
 use super::reference::BadReference;
 
-/// Why an object, a row or a command is refused. The wire code is [`Refusal::code`].
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Refusal {
-    /// A value breaks an invariant of the row.
-    #[error("invalid field \"{0}\": it must be {rule}", rule = accepted(.0))]
-    InvalidInput(String),
-    /// The metadata of an object is not what an API server writes.
-    #[error("field \"{0}\" of the object is missing or of the wrong type")]
-    MetadataMalformed(String),
-    /// An identity cannot be read.
-    #[error(transparent)]
-    Identity(#[from] BadIdentity),
-    /// A reference cannot be read.
-    #[error(transparent)]
-    Reference(#[from] BadReference),
-    /// The recorded identity on the object does not belong to it.
-    #[error(transparent)]
-    Stamp(#[from] Unbound),
-    /// Only an object that is being deleted can be abandoned.
-    #[error("cannot abandon \"{0}\": its deletion was not requested")]
-    NotLeaving(String),
-    /// A reason must be given.
-    #[error("cannot abandon \"{0}\" without a reason")]
-    ReasonRequired(String),
-}
-
-impl Refusal {
-    /// The stable code on the wire and the name of the page that explains it.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::InvalidInput(_) => "invalid_input",
-            Self::MetadataMalformed(_) => "metadata_malformed",
-            Self::Identity(inner) => inner.code(),
-            Self::Reference(inner) => inner.code(),
-            Self::Stamp(inner) => inner.code(),
-            Self::NotLeaving(_) => "not_leaving",
-            Self::ReasonRequired(_) => "reason_required",
-        }
+coded! {
+    /// Why an object, a row or a command is refused. The wire code is [`Refusal::code`].
+    #[derive(Clone, Debug, PartialEq, Eq, Error)]
+    pub enum Refusal {
+        /// A value breaks an invariant of the row.
+        #[error("invalid field \"{0}\": it must be {rule}", rule = accepted(.0))]
+        InvalidInput(String) = "invalid_input",
+        /// The metadata of an object is not what an API server writes.
+        #[error("field \"{0}\" of the object is missing or of the wrong type")]
+        MetadataMalformed(String) = "metadata_malformed",
+        /// An identity cannot be read.
+        #[error(transparent)]
+        Identity(#[from] BadIdentity) = (inner => inner.code()),
+        /// A reference cannot be read.
+        #[error(transparent)]
+        Reference(#[from] BadReference) = (inner => inner.code()),
+        /// The recorded identity on the object does not belong to it.
+        #[error(transparent)]
+        Stamp(#[from] Unbound) = (inner => inner.code()),
+        /// Only an object that is being deleted can be abandoned.
+        #[error("cannot abandon \"{0}\": its deletion was not requested")]
+        NotLeaving(String) = "not_leaving",
+        /// A reason must be given.
+        #[error("cannot abandon \"{0}\" without a reason")]
+        ReasonRequired(String) = "reason_required",
     }
 }
 

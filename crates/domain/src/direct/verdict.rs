@@ -24,9 +24,7 @@ closed_set! {
         /// Take our finalizer off the object.
         RemoveFinalizer = "RemoveFinalizer",
     }
-}
 
-closed_set! {
     /// The transitions that emit an event.
     "direct event" EventKind {
         /// Into `Ready`.

@@ -43,9 +43,7 @@ closed_set! {
         /// To cost nothing.
         Release = "Release",
     }
-}
 
-closed_set! {
     /// The progress of a command: recorded with its token first, then sent, then seen to have
     /// effect.
     "command" CommandState {
@@ -56,9 +54,7 @@ closed_set! {
         /// It was sent; its effect was not seen yet.
         Sent = "Sent",
     }
-}
 
-closed_set! {
     /// Whether a passing phase has lasted too long.
     "pace" Pace {
         /// It has not.
@@ -66,9 +62,7 @@ closed_set! {
         /// It has: its command is repeated.
         Overdue = "Overdue",
     }
-}
 
-closed_set! {
     /// A claimant of a machine besides the plan.
     "hold" Hold {
         /// None.
@@ -78,9 +72,7 @@ closed_set! {
         /// Its provider names another cluster than we do: nothing is done until that is settled.
         Disputed = "Disputed",
     }
-}
 
-closed_set! {
     /// What keeps a snapshot from being acted upon.
     "restriction" Restriction {
         /// Nothing.
@@ -92,9 +84,7 @@ closed_set! {
         /// A newer epoch holds the lease of the shard: no verb is sent.
         Superseded = "Superseded",
     }
-}
 
-closed_set! {
     /// What the provider said of a machine.
     "report" Reported {
         /// Nothing.
@@ -124,9 +114,7 @@ closed_set! {
         /// That it is `Failed`.
         Failed = "Failed",
     }
-}
 
-closed_set! {
     /// The owner of the cluster a provider named.
     "binding" Bound {
         /// None.

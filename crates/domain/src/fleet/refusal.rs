@@ -1,114 +1,91 @@
 //! The fleet's closed set of refusals: what was wrong, with what, and what to do.
 
 use thiserror::Error;
+use usher_kernel::coded;
 
 use super::ident::LENGTH_MAX;
 
-/// Why a record, a need, a row or a command is refused. Each code has a page.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Refusal {
-    /// An invalid name.
-    #[error(
-        "{what} name \"{text}\" is not 1 to {LENGTH_MAX} visible characters without outer blanks"
-    )]
-    Name {
-        /// What was to be named.
-        what: &'static str,
-        /// The offending text, shortened.
-        text: String,
-    },
-    /// A state that does not exist, or that contradicts the rest of the record.
-    #[error("machine state \"{0}\" is not one of 1 (Speculative) to 8 (Failed)")]
-    MachineState(String),
-    /// A host that is missing, or present in a state without one.
-    #[error("host \"{0}\" does not fit the state of the machine")]
-    MachineHost(String),
-    /// A cluster that is missing, or present in a state without one.
-    #[error("cluster \"{0}\" does not fit the state of the machine")]
-    MachineBinding(String),
-    /// A field that is missing or too long.
-    #[error("field \"{0}\" of the machine is missing or too long")]
-    MachineField(&'static str),
-    /// A quantity that cannot be parsed, is negative, or is too large.
-    #[error("quantity \"{0}\" is not a Kubernetes quantity such as 500m, 2 or 4Gi")]
-    Quantity(String),
-    /// A price that is negative or not finite.
-    #[error("price \"{0}\" is not a finite number of at least 0")]
-    Price(String),
-    /// A probability outside of 0 and 1.
-    #[error("interruption probability \"{0}\" is not within 0 and 1")]
-    Probability(String),
-    /// A penalty outside of its buckets.
-    #[error("penalty \"{0}\" is not a bucket within 0 and 27")]
-    Penalty(String),
-    /// A requirement with an invalid key, operator or values.
-    #[error(
-        "requirement \"{0}\" is not a label key with In, NotIn (values) or Exists, DoesNotExist"
-    )]
-    Requirement(String),
-    /// A need that must be met in one domain.
-    #[error("gang placement by \"{0}\" is not supported")]
-    Gang(String),
-    /// A need that must be spread over domains.
-    #[error("spreading over \"{0}\" is not supported")]
-    Spread(String),
-    /// A need without resources.
-    #[error("the need asks for no resources")]
-    NeedEmpty,
-    /// A roll-up with more needs than are kept.
-    #[error("{count} needs of one cluster are more than {max}")]
-    DemandTooLong {
-        /// How many there were.
-        count: usize,
-        /// How many there may be.
-        max: usize,
-    },
-    /// A stored row breaks the rules of the machine.
-    #[error("field \"{0}\" of the machine row is empty or does not fit its phase")]
-    InvalidInput(&'static str),
-    /// A resource holds the machine.
-    #[error("machine \"{0}\" is held")]
-    MachineHeld(String),
-    /// The machine is not held by the resource that releases it.
-    #[error("machine \"{0}\" is not held by this resource")]
-    MachineNotHeld(String),
-    /// The machine is in use, failed or in a transitional phase.
-    #[error("machine \"{what}\" is \"{phase}\" and cannot be held")]
-    MachineBusy {
-        /// The machine.
-        what: String,
-        /// Its phase.
-        phase: String,
-    },
-    /// Nothing is in dispute.
-    #[error("the binding of machine \"{0}\" is not in dispute")]
-    NotDisputed(String),
-}
-
-impl Refusal {
-    /// The stable code on the wire and the name of the page that explains it.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Name { .. } => "fleet_name",
-            Self::MachineState(_) => "machine_state",
-            Self::MachineHost(_) => "machine_host",
-            Self::MachineBinding(_) => "machine_binding",
-            Self::MachineField(_) => "machine_field",
-            Self::Quantity(_) => "quantity",
-            Self::Price(_) => "price",
-            Self::Probability(_) => "interruption_probability",
-            Self::Penalty(_) => "penalty",
-            Self::Requirement(_) => "need_requirement",
-            Self::Gang(_) => "gang_unsupported",
-            Self::Spread(_) => "spread_unsupported",
-            Self::NeedEmpty => "need_empty",
-            Self::DemandTooLong { .. } => "demand_too_long",
-            Self::InvalidInput(_) => "invalid_input",
-            Self::MachineHeld(_) => "machine_held",
-            Self::MachineNotHeld(_) => "machine_not_held",
-            Self::MachineBusy { .. } => "machine_busy",
-            Self::NotDisputed(_) => "not_disputed",
-        }
+coded! {
+    /// Why a record, a need, a row or a command is refused. Each code has a page.
+    #[derive(Clone, Debug, PartialEq, Eq, Error)]
+    pub enum Refusal {
+        /// An invalid name.
+        #[error(
+            "{what} name \"{text}\" is not 1 to {LENGTH_MAX} visible characters \
+             without outer blanks"
+        )]
+        Name {
+            /// What was to be named.
+            what: &'static str,
+            /// The offending text, shortened.
+            text: String,
+        } = "fleet_name",
+        /// A state that does not exist, or that contradicts the rest of the record.
+        #[error("machine state \"{0}\" is not one of 1 (Speculative) to 8 (Failed)")]
+        MachineState(String) = "machine_state",
+        /// A host that is missing, or present in a state without one.
+        #[error("host \"{0}\" does not fit the state of the machine")]
+        MachineHost(String) = "machine_host",
+        /// A cluster that is missing, or present in a state without one.
+        #[error("cluster \"{0}\" does not fit the state of the machine")]
+        MachineBinding(String) = "machine_binding",
+        /// A field that is missing or too long.
+        #[error("field \"{0}\" of the machine is missing or too long")]
+        MachineField(&'static str) = "machine_field",
+        /// A quantity that cannot be parsed, is negative, or is too large.
+        #[error("quantity \"{0}\" is not a Kubernetes quantity such as 500m, 2 or 4Gi")]
+        Quantity(String) = "quantity",
+        /// A price that is negative or not finite.
+        #[error("price \"{0}\" is not a finite number of at least 0")]
+        Price(String) = "price",
+        /// A probability outside of 0 and 1.
+        #[error("interruption probability \"{0}\" is not within 0 and 1")]
+        Probability(String) = "interruption_probability",
+        /// A penalty outside of its buckets.
+        #[error("penalty \"{0}\" is not a bucket within 0 and 27")]
+        Penalty(String) = "penalty",
+        /// A requirement with an invalid key, operator or values.
+        #[error(
+            "requirement \"{0}\" is not a label key with In, NotIn (values) or Exists, DoesNotExist"
+        )]
+        Requirement(String) = "need_requirement",
+        /// A need that must be met in one domain.
+        #[error("gang placement by \"{0}\" is not supported")]
+        Gang(String) = "gang_unsupported",
+        /// A need that must be spread over domains.
+        #[error("spreading over \"{0}\" is not supported")]
+        Spread(String) = "spread_unsupported",
+        /// A need without resources.
+        #[error("the need asks for no resources")]
+        NeedEmpty = "need_empty",
+        /// A roll-up with more needs than are kept.
+        #[error("{count} needs of one cluster are more than {max}")]
+        DemandTooLong {
+            /// How many there were.
+            count: usize,
+            /// How many there may be.
+            max: usize,
+        } = "demand_too_long",
+        /// A stored row breaks the rules of the machine.
+        #[error("field \"{0}\" of the machine row is empty or does not fit its phase")]
+        InvalidInput(&'static str) = "invalid_input",
+        /// A resource holds the machine.
+        #[error("machine \"{0}\" is held")]
+        MachineHeld(String) = "machine_held",
+        /// The machine is not held by the resource that releases it.
+        #[error("machine \"{0}\" is not held by this resource")]
+        MachineNotHeld(String) = "machine_not_held",
+        /// The machine is in use, failed or in a transitional phase.
+        #[error("machine \"{what}\" is \"{phase}\" and cannot be held")]
+        MachineBusy {
+            /// The machine.
+            what: String,
+            /// Its phase.
+            phase: String,
+        } = "machine_busy",
+        /// Nothing is in dispute.
+        #[error("the binding of machine \"{0}\" is not in dispute")]
+        NotDisputed(String) = "not_disputed",
     }
 }
 

@@ -33,9 +33,7 @@ closed_set! {
         /// Clean up what is left of it, since it failed.
         Salvage = "Salvage",
     }
-}
 
-closed_set! {
     /// What becomes of the binding.
     "binding change" BindingChange {
         /// It stays as it is.
@@ -49,9 +47,7 @@ closed_set! {
         /// It has ended, and all that belonged to it.
         Cleared = "Cleared",
     }
-}
 
-closed_set! {
     /// The transitions that emit an event.
     "event" EventKind {
         /// Into another phase.

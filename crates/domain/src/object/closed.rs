@@ -21,14 +21,14 @@ impl UnknownWord {
     }
 }
 
-/// Declares an enum whose variants and words are one closed list.
+/// Declares enums, the variants and words of each of which are one closed list.
 macro_rules! closed_set {
-    (
+    ($(
         $(#[$doc:meta])*
         $set:literal $name:ident {
             $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)+
         }
-    ) => {
+    )+) => {$(
         $(#[$doc])*
         #[derive(
             Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash,
@@ -41,7 +41,7 @@ macro_rules! closed_set {
         $crate::object::closed::closed_words! {
             $set $name { $($variant = $word,)+ }
         }
-    };
+    )+};
 }
 
 /// The words of an enum that is one closed list.
@@ -50,21 +50,16 @@ macro_rules! closed_words {
         impl $name {
             /// Every member, in order.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
-
-            /// The word for it, the same in rows, answers and tables.
-            pub const fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $word,)+
-                }
-            }
         }
 
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(self.as_str())
-            }
-        }
+        usher_kernel::words! { for $name { $($variant = $word,)+ } }
+        $crate::object::closed::read_words! { $set $name }
+    };
+}
 
+/// Reads the words of an enum, and refuses every other word.
+macro_rules! read_words {
+    ($set:literal $name:ident) => {
         impl std::str::FromStr for $name {
             type Err = $crate::object::closed::UnknownWord;
 
@@ -76,7 +71,7 @@ macro_rules! closed_words {
     };
 }
 
-pub(crate) use {closed_set, closed_words};
+pub(crate) use {closed_set, closed_words, read_words};
 
 #[cfg(test)]
 #[expect(unreachable_pub, reason = "the macro declares public sets")]

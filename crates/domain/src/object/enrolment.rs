@@ -14,7 +14,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use usher_kernel::{Generation, Timestamp};
+use usher_kernel::{Generation, Timestamp, coded};
 
 use super::id::TokenId;
 use super::manifest::SecretText;
@@ -43,32 +43,22 @@ pub struct TokenChange {
     pub teardown_began: bool,
 }
 
-/// A text that is no bootstrap token. It never repeats the text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum BadToken {
-    /// Not 84 characters long.
-    #[error("bootstrap token has the wrong length")]
-    Length,
-    /// Does not begin as tokens do.
-    #[error("bootstrap token has the wrong prefix")]
-    Prefix,
-    /// The id inside is no id.
-    #[error("bootstrap token has an invalid id")]
-    Id,
-    /// The secret part is not 32 bytes in base64url.
-    #[error("bootstrap token has an invalid secret part")]
-    Secret,
-}
-
-impl BadToken {
-    /// The code of the refusal.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Length => "token_length",
-            Self::Prefix => "token_prefix",
-            Self::Id => "token_id",
-            Self::Secret => "token_secret",
-        }
+coded! {
+    /// A text that is no bootstrap token. It never repeats the text.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+    pub enum BadToken {
+        /// Not 84 characters long.
+        #[error("bootstrap token has the wrong length")]
+        Length = "token_length",
+        /// Does not begin as tokens do.
+        #[error("bootstrap token has the wrong prefix")]
+        Prefix = "token_prefix",
+        /// The id inside is no id.
+        #[error("bootstrap token has an invalid id")]
+        Id = "token_id",
+        /// The secret part is not 32 bytes in base64url.
+        #[error("bootstrap token has an invalid secret part")]
+        Secret = "token_secret",
     }
 }
 
@@ -152,24 +142,16 @@ impl FromStr for Nonce {
     }
 }
 
-/// A text that is no public key.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum BadPublicKey {
-    /// Not 32 bytes in base64.
-    #[error("public key \"{0}\" is not 32 bytes in base64")]
-    Encoding(String),
-    /// All bytes are zero.
-    #[error("public key \"{0}\" is zero")]
-    Zero(String),
-}
-
-impl BadPublicKey {
-    /// The code of the refusal.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Encoding(_) => "public_key_encoding",
-            Self::Zero(_) => "public_key_zero",
-        }
+coded! {
+    /// A text that is no public key.
+    #[derive(Clone, Debug, PartialEq, Eq, Error)]
+    pub enum BadPublicKey {
+        /// Not 32 bytes in base64.
+        #[error("public key \"{0}\" is not 32 bytes in base64")]
+        Encoding(String) = "public_key_encoding",
+        /// All bytes are zero.
+        #[error("public key \"{0}\" is zero")]
+        Zero(String) = "public_key_zero",
     }
 }
 

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
-use usher_kernel::Timestamp;
+use usher_kernel::{Timestamp, coded};
 
 use crate::object::id::ProjectId;
 use crate::object::offender::shortened;
@@ -23,24 +23,16 @@ pub const LENGTH_MAX: usize = 255;
 #[serde(try_from = "String", into = "String")]
 pub struct Key(String);
 
-/// Why a key is refused.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Refusal {
-    /// The text is no key.
-    #[error("idempotency key \"{0}\" is not 1 to {LENGTH_MAX} visible ASCII characters")]
-    Invalid(String),
-    /// It was used before, for something else.
-    #[error("idempotency key \"{0}\" was used for another request")]
-    Reused(String),
-}
-
-impl Refusal {
-    /// The code of the refusal.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Invalid(_) => "idempotency_key_invalid",
-            Self::Reused(_) => "idempotency_key_reused",
-        }
+coded! {
+    /// Why a key is refused.
+    #[derive(Clone, Debug, PartialEq, Eq, Error)]
+    pub enum Refusal {
+        /// The text is no key.
+        #[error("idempotency key \"{0}\" is not 1 to {LENGTH_MAX} visible ASCII characters")]
+        Invalid(String) = "idempotency_key_invalid",
+        /// It was used before, for something else.
+        #[error("idempotency key \"{0}\" was used for another request")]
+        Reused(String) = "idempotency_key_reused",
     }
 }
 

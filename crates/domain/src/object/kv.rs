@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use usher_kernel::coded;
 
 use super::offender::shortened;
 
@@ -19,26 +20,20 @@ pub struct KvCoordinates {
     path: String,
 }
 
-/// Coordinates that cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum BadCoordinates {
-    /// The mount is not one.
-    #[error(
-        "mount \"{0}\" is not a path (segments of letters, digits, '.', '_', '-'; at most 512)"
-    )]
-    Mount(String),
-    /// The path is not one.
-    #[error("path \"{0}\" is not a path (segments of letters, digits, '.', '_', '-'; at most 512)")]
-    Path(String),
-}
-
-impl BadCoordinates {
-    /// The code of the refusal.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Mount(_) => "kv_mount",
-            Self::Path(_) => "kv_path",
-        }
+coded! {
+    /// Coordinates that cannot be read.
+    #[derive(Clone, Debug, PartialEq, Eq, Error)]
+    pub enum BadCoordinates {
+        /// The mount is not one.
+        #[error(
+            "mount \"{0}\" is not a path (segments of letters, digits, '.', '_', '-'; at most 512)"
+        )]
+        Mount(String) = "kv_mount",
+        /// The path is not one.
+        #[error(
+            "path \"{0}\" is not a path (segments of letters, digits, '.', '_', '-'; at most 512)"
+        )]
+        Path(String) = "kv_path",
     }
 }
 

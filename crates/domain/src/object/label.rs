@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use usher_kernel::coded;
 
 use super::offender::shortened;
 use super::text::checked_texts;
@@ -17,28 +18,19 @@ pub const PREFIX_MAX: usize = 253;
 /// Labels of one object, sorted by key.
 pub type Labels = BTreeMap<LabelKey, LabelValue>;
 
-/// A text that is no label key or no label value.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum BadLabel {
-    /// The part before the slash is no DNS subdomain.
-    #[error("the prefix of label key \"{0}\" is not a DNS subdomain")]
-    KeyPrefix(String),
-    /// The name is empty, too long, or holds a character it may not hold.
-    #[error("the name of label key \"{0}\" is not 1 to 63 letters, digits, '-', '_' or '.'")]
-    KeyName(String),
-    /// The value is too long or holds a character it may not hold.
-    #[error("label value \"{0}\" is not at most 63 letters, digits, '-', '_' or '.'")]
-    Value(String),
-}
-
-impl BadLabel {
-    /// The code of the refusal.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::KeyPrefix(_) => "label_key_prefix",
-            Self::KeyName(_) => "label_key_name",
-            Self::Value(_) => "label_value",
-        }
+coded! {
+    /// A text that is no label key or no label value.
+    #[derive(Clone, Debug, PartialEq, Eq, Error)]
+    pub enum BadLabel {
+        /// The part before the slash is no DNS subdomain.
+        #[error("the prefix of label key \"{0}\" is not a DNS subdomain")]
+        KeyPrefix(String) = "label_key_prefix",
+        /// The name is empty, too long, or holds a character it may not hold.
+        #[error("the name of label key \"{0}\" is not 1 to 63 letters, digits, '-', '_' or '.'")]
+        KeyName(String) = "label_key_name",
+        /// The value is too long or holds a character it may not hold.
+        #[error("label value \"{0}\" is not at most 63 letters, digits, '-', '_' or '.'")]
+        Value(String) = "label_value",
     }
 }
 

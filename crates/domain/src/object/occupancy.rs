@@ -1,6 +1,7 @@
 //! Whether a place is still occupied: nothing is torn down under a record, or under its tombstone.
 
 use thiserror::Error;
+use usher_kernel::coded;
 
 /// What a project or a namespace still holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,24 +12,16 @@ pub struct Occupancy {
     pub tombstones: u64,
 }
 
-/// The place is still lived in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum Occupied {
-    /// Records exist here.
-    #[error("{0} resources still exist here")]
-    Rows(u64),
-    /// Only tombstones do.
-    #[error("{0} tombstones still exist here")]
-    Tombstones(u64),
-}
-
-impl Occupied {
-    /// The code of the refusal.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Rows(_) => "resources_live",
-            Self::Tombstones(_) => "tombstones_live",
-        }
+coded! {
+    /// The place is still lived in.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+    pub enum Occupied {
+        /// Records exist here.
+        #[error("{0} resources still exist here")]
+        Rows(u64) = "resources_live",
+        /// Only tombstones do.
+        #[error("{0} tombstones still exist here")]
+        Tombstones(u64) = "tombstones_live",
     }
 }
 

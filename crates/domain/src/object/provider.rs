@@ -1,30 +1,32 @@
 //! The one registry of providers: what clouds, credentials and blueprints all mean by the word.
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use usher_kernel::words;
 
 use super::manifest::Scope;
 use super::offender::shortened;
 
-/// A cloud provider.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Provider {
-    /// Amazon Web Services.
-    Aws,
-    /// Microsoft Azure.
-    Azure,
-    /// Google Cloud.
-    Gcp,
-    /// Hetzner Cloud.
-    Hetzner,
-    /// Any OpenStack cloud.
-    Openstack,
-    /// This machine.
-    Local,
+words! {
+    /// A cloud provider.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Provider {
+        /// Amazon Web Services.
+        Aws = "aws",
+        /// Microsoft Azure.
+        Azure = "azure",
+        /// Google Cloud.
+        Gcp = "gcp",
+        /// Hetzner Cloud.
+        Hetzner = "hetzner",
+        /// Any OpenStack cloud.
+        Openstack = "openstack",
+        /// This machine.
+        Local = "local",
+    }
 }
 
 /// A provider that is not registered.
@@ -95,22 +97,6 @@ pub enum TagSyntax {
 }
 
 impl Provider {
-    /// Every provider.
-    pub const ALL: [Self; 6] =
-        [Self::Aws, Self::Azure, Self::Gcp, Self::Hetzner, Self::Openstack, Self::Local];
-
-    /// The word for it in rows, requests and blueprints.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Aws => "aws",
-            Self::Azure => "azure",
-            Self::Gcp => "gcp",
-            Self::Hetzner => "hetzner",
-            Self::Openstack => "openstack",
-            Self::Local => "local",
-        }
-    }
-
     /// What its ProviderConfig is called; `<provider>.crossplane.io` unless registered otherwise.
     pub const fn config_type(self) -> ConfigType {
         let (api_version, scope) = match self {
@@ -177,12 +163,6 @@ impl Provider {
                 case_sensitive: true,
             },
         }
-    }
-}
-
-impl fmt::Display for Provider {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

@@ -16,9 +16,7 @@ closed_set! {
         /// Something is waited for; the reason says what.
         Waiting = "Waiting",
     }
-}
 
-closed_set! {
     /// The status of a condition.
     "condition status" ConditionStatus {
         /// It is so.

@@ -48,9 +48,7 @@ closed_set! {
         /// It has a deletion timestamp.
         Requested = "Requested",
     }
-}
 
-closed_set! {
     /// Whether our finalizer is on the Usage.
     "usage finalizer" Finalizer {
         /// It is.
@@ -58,9 +56,7 @@ closed_set! {
         /// It is not.
         Off = "Off",
     }
-}
 
-closed_set! {
     /// How often references are resolved.
     "resolve" Resolve {
         /// Once: the use ends with the uid of its user.
@@ -68,9 +64,7 @@ closed_set! {
         /// At every snapshot: a new object under the same reference takes the place of the old one.
         Always = "Always",
     }
-}
 
-closed_set! {
     /// Whether an owner of the Usage waits for it before its own deletion ends.
     "usage owners" Owners {
         /// None does.
@@ -78,9 +72,7 @@ closed_set! {
         /// One does.
         Waiting = "Waiting",
     }
-}
 
-closed_set! {
     /// Whether the references still mean what is recorded.
     "resolution" Resolution {
         /// They do.
@@ -92,9 +84,7 @@ closed_set! {
         /// Unknown.
         Unknown = "Unknown",
     }
-}
 
-closed_set! {
     /// What is used; of several objects the one that needs something first.
     "of" Of {
         /// Nothing is resolved yet.
@@ -120,9 +110,7 @@ closed_set! {
         /// Unknown.
         Unknown = "Unknown",
     }
-}
 
-closed_set! {
     /// The user; of several users the one furthest from being gone.
     "by" By {
         /// None: it is protected for a reason.
@@ -140,9 +128,7 @@ closed_set! {
         /// Unknown.
         Unknown = "Unknown",
     }
-}
 
-closed_set! {
     /// Whether a held object whose deletion was requested makes its owners wait.
     "blocking" Blocking {
         /// It does not.
@@ -150,9 +136,7 @@ closed_set! {
         /// It does: an owner that waits for it may be what its user waits for.
         Owners = "Owners",
     }
-}
 
-closed_set! {
     /// Marks on what is not to be held (any more).
     "excess" Excess {
         /// None.
@@ -162,9 +146,7 @@ closed_set! {
         /// Unknown.
         Unknown = "Unknown",
     }
-}
 
-closed_set! {
     /// What becomes of the next recorded deletion of what is not held (any more), as
     /// [`super::replay`] decides.
     "attempt" Attempt {

@@ -1,121 +1,96 @@
 //! The closed set of refusals around Usages: what was wrong, with what, and what to do.
 
 use thiserror::Error;
+use usher_kernel::coded;
 
 use super::reference::ObjectKey;
 use crate::object::name::USAGE_API_VERSION;
 
-/// Why a Usage, a command or a request is refused. The wire code is [`Refusal::code`]; each has a
-/// page.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Refusal {
-    /// The document is of another kind.
-    #[error("\"{0}\" is not a Usage or ClusterUsage of {USAGE_API_VERSION}")]
-    NotAUsage(String),
-    /// A field is missing.
-    #[error("usage field \"{0}\" is missing")]
-    FieldMissing(&'static str),
-    /// A field has an invalid value.
-    #[error("usage field \"{field}\" is \"{text}\" and not {}", accepted(field))]
-    FieldInvalid {
-        /// Its path.
-        field: &'static str,
-        /// Its value, shortened.
-        text: String,
-    },
-    /// A list is longer than its bound.
-    #[error("usage field \"{field}\" has more than {max} entries")]
-    TooMany {
-        /// Its path.
-        field: &'static str,
-        /// The bound.
-        max: usize,
-    },
-    /// A reference has neither a name nor a selector, or both.
-    #[error("usage field \"{0}\" needs either resourceRef or resourceSelector")]
-    ReferenceAmbiguous(&'static str),
-    /// A selector would match every object of its kind.
-    #[error("the selector of usage field \"{0}\" is empty and would match every object")]
-    SelectorEmpty(&'static str),
-    /// Neither a user nor a reason is given.
-    #[error("usage has neither \"spec.by\" nor \"spec.reason\"")]
-    PurposeMissing,
-    /// The kind is not served, so its scope is not known.
-    #[error("kind \"{0}\" is not served by the API server")]
-    KindUnknown(String),
-    /// Objects of this kind cannot be protected by admission, or not by a Usage.
-    #[error("kind \"{0}\" is not supported in a usage")]
-    KindUnsupported(String),
-    /// A namespaced Usage names a cluster-scoped kind.
-    #[error("kind \"{0}\" is cluster-scoped: protect it with a ClusterUsage")]
-    ScopeUnsupported(String),
-    /// A ClusterUsage gives no namespace for a namespaced kind.
-    #[error("usage field \"{0}\" needs a namespace: its kind is namespaced")]
-    NamespaceMissing(&'static str),
-    /// A cluster-scoped kind is given a namespace.
-    #[error("usage field \"{0}\" has a namespace: its kind is cluster-scoped")]
-    NamespaceSuperfluous(&'static str),
-    /// The user is in another namespace.
-    #[error("\"spec.by\" is in namespace \"{0}\" and not in the one of the usage")]
-    UserElsewhere(String),
-    /// An object in another namespace would be protected for a reason alone.
-    #[error("protecting an object in namespace \"{0}\" needs \"spec.by\"")]
-    UserRequired(String),
-    /// The other namespace does not consent.
-    #[error("namespace \"{0}\" does not consent to usages from this namespace")]
-    ConsentMissing(String),
-    /// An object would use itself.
-    #[error("object \"{0}\" cannot use itself")]
-    UsesItself(String),
-    /// The Usage would close a cycle in which no object could ever be deleted.
-    #[error("usage would close the cycle {0}")]
-    Circle(String),
-    /// The object is in use.
-    #[error("cannot delete \"{0}\": it is in use")]
-    InUse(String),
-    /// The namespace contains objects that are in use, or resources that are not torn down.
-    #[error("cannot delete namespace \"{0}\": objects in it are in use")]
-    NamespaceInUse(String),
-    /// The mark would be removed from an object that is in use.
-    #[error("cannot remove the mark from \"{0}\": it is in use")]
-    MarkInUse(String),
-    /// No such deletion is recorded.
-    #[error("recorded deletion of \"{0}\" not found")]
-    AttemptNotFound(String),
-    /// The recorded deletion is being replayed.
-    #[error("cannot withdraw the deletion of \"{0}\": its replay has begun")]
-    ReplayBegun(String),
+coded! {
+    /// Why a Usage, a command or a request is refused. The wire code is [`Refusal::code`]; each
+    /// has a page.
+    #[derive(Clone, Debug, PartialEq, Eq, Error)]
+    pub enum Refusal {
+        /// The document is of another kind.
+        #[error("\"{0}\" is not a Usage or ClusterUsage of {USAGE_API_VERSION}")]
+        NotAUsage(String) = "usage_kind",
+        /// A field is missing.
+        #[error("usage field \"{0}\" is missing")]
+        FieldMissing(&'static str) = "usage_field_missing",
+        /// A field has an invalid value.
+        #[error("usage field \"{field}\" is \"{text}\" and not {}", accepted(field))]
+        FieldInvalid {
+            /// Its path.
+            field: &'static str,
+            /// Its value, shortened.
+            text: String,
+        } = "usage_field_invalid",
+        /// A list is longer than its bound.
+        #[error("usage field \"{field}\" has more than {max} entries")]
+        TooMany {
+            /// Its path.
+            field: &'static str,
+            /// The bound.
+            max: usize,
+        } = "usage_too_many",
+        /// A reference has neither a name nor a selector, or both.
+        #[error("usage field \"{0}\" needs either resourceRef or resourceSelector")]
+        ReferenceAmbiguous(&'static str) = "usage_reference_ambiguous",
+        /// A selector would match every object of its kind.
+        #[error("the selector of usage field \"{0}\" is empty and would match every object")]
+        SelectorEmpty(&'static str) = "usage_selector_empty",
+        /// Neither a user nor a reason is given.
+        #[error("usage has neither \"spec.by\" nor \"spec.reason\"")]
+        PurposeMissing = "usage_purpose_missing",
+        /// The kind is not served, so its scope is not known.
+        #[error("kind \"{0}\" is not served by the API server")]
+        KindUnknown(String) = "usage_kind_unknown",
+        /// Objects of this kind cannot be protected by admission, or not by a Usage.
+        #[error("kind \"{0}\" is not supported in a usage")]
+        KindUnsupported(String) = "usage_kind_unsupported",
+        /// A namespaced Usage names a cluster-scoped kind.
+        #[error("kind \"{0}\" is cluster-scoped: protect it with a ClusterUsage")]
+        ScopeUnsupported(String) = "usage_scope_unsupported",
+        /// A ClusterUsage gives no namespace for a namespaced kind.
+        #[error("usage field \"{0}\" needs a namespace: its kind is namespaced")]
+        NamespaceMissing(&'static str) = "usage_namespace_missing",
+        /// A cluster-scoped kind is given a namespace.
+        #[error("usage field \"{0}\" has a namespace: its kind is cluster-scoped")]
+        NamespaceSuperfluous(&'static str) = "usage_namespace_superfluous",
+        /// The user is in another namespace.
+        #[error("\"spec.by\" is in namespace \"{0}\" and not in the one of the usage")]
+        UserElsewhere(String) = "usage_user_elsewhere",
+        /// An object in another namespace would be protected for a reason alone.
+        #[error("protecting an object in namespace \"{0}\" needs \"spec.by\"")]
+        UserRequired(String) = "usage_user_required",
+        /// The other namespace does not consent.
+        #[error("namespace \"{0}\" does not consent to usages from this namespace")]
+        ConsentMissing(String) = "usage_consent_missing",
+        /// An object would use itself.
+        #[error("object \"{0}\" cannot use itself")]
+        UsesItself(String) = "usage_uses_itself",
+        /// The Usage would close a cycle in which no object could ever be deleted.
+        #[error("usage would close the cycle {0}")]
+        Circle(String) = "usage_circle",
+        /// The object is in use.
+        #[error("cannot delete \"{0}\": it is in use")]
+        InUse(String) = "in_use",
+        /// The namespace contains objects that are in use, or resources that are not torn down.
+        #[error("cannot delete namespace \"{0}\": objects in it are in use")]
+        NamespaceInUse(String) = "namespace_in_use",
+        /// The mark would be removed from an object that is in use.
+        #[error("cannot remove the mark from \"{0}\": it is in use")]
+        MarkInUse(String) = "mark_in_use",
+        /// No such deletion is recorded.
+        #[error("recorded deletion of \"{0}\" not found")]
+        AttemptNotFound(String) = "attempt_not_found",
+        /// The recorded deletion is being replayed.
+        #[error("cannot withdraw the deletion of \"{0}\": its replay has begun")]
+        ReplayBegun(String) = "replay_begun",
+    }
 }
 
 impl Refusal {
-    /// The stable code on the wire and the name of the page that explains it.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::NotAUsage(_) => "usage_kind",
-            Self::FieldMissing(_) => "usage_field_missing",
-            Self::FieldInvalid { .. } => "usage_field_invalid",
-            Self::TooMany { .. } => "usage_too_many",
-            Self::ReferenceAmbiguous(_) => "usage_reference_ambiguous",
-            Self::SelectorEmpty(_) => "usage_selector_empty",
-            Self::PurposeMissing => "usage_purpose_missing",
-            Self::KindUnknown(_) => "usage_kind_unknown",
-            Self::KindUnsupported(_) => "usage_kind_unsupported",
-            Self::ScopeUnsupported(_) => "usage_scope_unsupported",
-            Self::NamespaceMissing(_) => "usage_namespace_missing",
-            Self::NamespaceSuperfluous(_) => "usage_namespace_superfluous",
-            Self::UserElsewhere(_) => "usage_user_elsewhere",
-            Self::UserRequired(_) => "usage_user_required",
-            Self::ConsentMissing(_) => "usage_consent_missing",
-            Self::UsesItself(_) => "usage_uses_itself",
-            Self::Circle(_) => "usage_circle",
-            Self::InUse(_) => "in_use",
-            Self::NamespaceInUse(_) => "namespace_in_use",
-            Self::MarkInUse(_) => "mark_in_use",
-            Self::AttemptNotFound(_) => "attempt_not_found",
-            Self::ReplayBegun(_) => "replay_begun",
-        }
-    }
-
     /// The object is in use.
     pub(super) fn in_use(object: &ObjectKey) -> Self {
         Self::InUse(object.to_string())

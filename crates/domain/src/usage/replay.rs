@@ -25,9 +25,7 @@ closed_set! {
         /// Its requester withdrew it.
         Withdrawn = "Withdrawn",
     }
-}
 
-closed_set! {
     /// The object whose deletion was denied.
     "replay object" Object {
         /// It exists under the same uid and is not being deleted.
@@ -39,9 +37,7 @@ closed_set! {
         /// It could not be read.
         Unknown = "Unknown",
     }
-}
 
-closed_set! {
     /// Whether the recorded deletion is still valid by its age.
     "replay age" Age {
         /// It is.
@@ -49,9 +45,7 @@ closed_set! {
         /// Its time ran out.
         Expired = "Expired",
     }
-}
 
-closed_set! {
     /// The other Usages that hold the object.
     "replay holders" Holders {
         /// There are none.
@@ -63,9 +57,7 @@ closed_set! {
         /// They could not be read.
         Unknown = "Unknown",
     }
-}
 
-closed_set! {
     /// Whether the Usage replays deletions.
     "replay policy" Policy {
         /// It does.

@@ -39,9 +39,7 @@ closed_set! {
         /// Unknown.
         Unknown = "Unknown",
     }
-}
 
-closed_set! {
     /// The holders of the object.
     "holders" Holders {
         /// None.
@@ -51,9 +49,7 @@ closed_set! {
         /// Unknown.
         Unknown = "Unknown",
     }
-}
 
-closed_set! {
     /// The only effect.
     "stray effect" EffectKind {
         /// Take the mark off.

@@ -51,9 +51,7 @@ closed_set! {
         /// That a recorded deletion is done, or will not be done.
         Settle = "Settle",
     }
-}
 
-closed_set! {
     /// Its event.
     "usage event" EventKind {
         /// Everything the Usage names is protected.

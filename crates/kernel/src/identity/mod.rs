@@ -33,42 +33,29 @@ pub struct Name {
     pub generation: Generation,
 }
 
-/// What is known of a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum NameState {
-    /// Recorded, perhaps requested, not seen yet.
-    Intended,
-    /// Seen, and ours.
-    Seen,
-    /// Positively absent.
-    Gone,
-    /// A foreign object has our name.
-    Foreign,
-    /// Abandoned by command; an orphan record names it.
-    Abandoned,
+crate::words! {
+    /// What is known of a name.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    pub enum NameState {
+        /// Recorded, perhaps requested, not seen yet.
+        Intended = "intended",
+        /// Seen, and ours.
+        Seen = "seen",
+        /// Positively absent.
+        Gone = "gone",
+        /// A foreign object has our name.
+        Foreign = "foreign",
+        /// Abandoned by command; an orphan record names it.
+        Abandoned = "abandoned",
+    }
 }
 
 impl NameState {
-    /// Every state.
-    pub const ALL: [Self; 5] =
-        [Self::Intended, Self::Seen, Self::Gone, Self::Foreign, Self::Abandoned];
-
     /// Whether a record may be finished with a row in this state.
     pub const fn is_settled(self) -> bool {
         match self {
             Self::Intended | Self::Seen => false,
             Self::Gone | Self::Foreign | Self::Abandoned => true,
-        }
-    }
-
-    /// The word for it in rows, answers and receipts.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Intended => "intended",
-            Self::Seen => "seen",
-            Self::Gone => "gone",
-            Self::Foreign => "foreign",
-            Self::Abandoned => "abandoned",
         }
     }
 }

@@ -43,7 +43,7 @@ fn cell(rng: &mut Rng) -> (RowFacts, Facts) {
         finalization: rng.pick(Finalization::ALL),
     };
     let seen = Facts {
-        visibility: rng.pick(Visibility::ALL),
+        visibility: rng.pick(&Visibility::ALL),
         gate: rng.pick(Gate::ALL),
         anchor: rng.pick(Anchor::ALL),
         token: rng.pick(Token::ALL),

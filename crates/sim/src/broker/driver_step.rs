@@ -32,18 +32,11 @@ use crate::sim_world::{QueueBend, SimWorld as _};
 /// What a driver notes in this world.
 pub struct Notes {
     /// The number of the next event when it claimed.
-    next_number: u64,
+    pub next_number: u64,
     /// When it last observed the world.
-    observed_at: Cell<Tick>,
+    pub observed_at: Cell<Tick>,
     /// Whether the mass-deletion guard had tripped by then.
-    behind_guard: Cell<bool>,
-}
-
-impl Notes {
-    /// The notes of a driver that has just claimed.
-    pub const fn new(next_number: u64, tick: Tick) -> Self {
-        Self { next_number, observed_at: Cell::new(tick), behind_guard: Cell::new(false) }
-    }
+    pub behind_guard: Cell<bool>,
 }
 
 type BrokerStep<'a> = DriverStep<'a, State>;

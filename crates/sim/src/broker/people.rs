@@ -4,7 +4,7 @@ use usher_domain::broker::ledger::Command;
 
 use crate::broker::check::Crossing;
 use crate::broker::state::State;
-use crate::sim_world::SimWorld as _;
+use crate::sim_world::{SimWorld as _, under_way};
 
 impl State {
     /// Grants the wishes of this moment.
@@ -64,15 +64,12 @@ impl State {
         let unfinished = (0..self.store.resources.len()).any(|it| self.unfinished(it).is_some());
         let requests = !self.base.echoes.is_empty() || !self.late_parts.is_empty();
         let leaving = self.outside.objects.iter().any(|it| it.gone_at.is_some());
-        [
+        under_way([
             (wished, "a wish"),
             (leaving, "a departure"),
             (enrolling, "an enrolment"),
             (unfinished, "a resource"),
             (requests, "a request"),
-        ]
-        .into_iter()
-        .filter_map(|(under_way, what)| under_way.then_some(what))
-        .collect()
+        ])
     }
 }

@@ -102,7 +102,8 @@ impl SimWorld for State {
     }
 
     fn notes(&self) -> Notes {
-        Notes::new(self.store.next_number(), self.base.tick)
+        let (next_number, observed_at) = (self.store.next_number(), self.base.tick.into());
+        Notes { next_number, observed_at, behind_guard: false.into() }
     }
 
     async fn step(driver: &DriverStep<'_, Self>) -> Result<Wake, Stopped> {

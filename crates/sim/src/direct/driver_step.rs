@@ -42,13 +42,6 @@ pub struct Notes {
     pub seen: Cell<Option<(RowFacts, Facts)>>,
 }
 
-impl Notes {
-    /// The notes of a driver that has just claimed.
-    pub const fn new(tick: Tick) -> Self {
-        Self { observed_at: Cell::new(tick), seen: Cell::new(None) }
-    }
-}
-
 type DirectStep<'a> = DriverStep<'a, State>;
 
 impl DirectStep<'_> {

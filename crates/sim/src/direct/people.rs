@@ -11,7 +11,7 @@ use crate::direct::model::Spec;
 use crate::direct::outside::{HOLD, Parent};
 use crate::direct::plan::Wishes;
 use crate::direct::state::{NAMESPACE, State, Wanted};
-use crate::sim_world::SimWorld as _;
+use crate::sim_world::{SimWorld as _, under_way};
 
 /// How many projects there are.
 const PROJECTS: u64 = 2;
@@ -140,16 +140,13 @@ impl State {
             .operations
             .iter()
             .any(|it| it.progress == usher_domain::direct::operation::Progress::Running);
-        [
+        under_way([
             (wished, "a wish"),
             (requests, "a request"),
             (unfinished, "a resource"),
             (parents, "a parent"),
             (operations, "an operation"),
-        ]
-        .into_iter()
-        .filter_map(|(under_way, what)| under_way.then_some(what))
-        .collect()
+        ])
     }
 }
 

@@ -202,7 +202,7 @@ impl SimWorld for State {
     }
 
     fn notes(&self) -> Notes {
-        Notes::new(self.base.tick)
+        Notes { observed_at: self.base.tick.into(), seen: None.into() }
     }
 
     async fn step(driver: &DriverStep<'_, Self>) -> Result<Wake, Stopped> {

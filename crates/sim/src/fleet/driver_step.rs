@@ -26,16 +26,9 @@ use crate::sim_world::SimWorld as _;
 /// What a driver notes in this world.
 pub struct Notes {
     /// The epoch of each shard when it claimed.
-    epochs: Vec<u64>,
+    pub epochs: Vec<u64>,
     /// Where in the machine's history the last verb was accepted before the snapshot.
-    floor: Cell<usize>,
-}
-
-impl Notes {
-    /// The notes of a driver that has just claimed.
-    pub const fn new(epochs: Vec<u64>) -> Self {
-        Self { epochs, floor: Cell::new(0) }
-    }
+    pub floor: Cell<usize>,
 }
 
 type FleetStep<'a> = DriverStep<'a, State>;

@@ -110,7 +110,8 @@ impl SimWorld for State {
     }
 
     fn notes(&self) -> Notes {
-        Notes::new(self.store.shards.iter().map(|it| it.epoch).collect())
+        let epochs = self.store.shards.iter().map(|it| it.epoch).collect();
+        Notes { epochs, floor: 0.into() }
     }
 
     async fn step(driver: &DriverStep<'_, Self>) -> Result<Wake, Stopped> {

@@ -11,7 +11,7 @@ use usher_domain::usage::reference::{ObjectKey, Role};
 use usher_kernel::{NameState, Timestamp, Uid};
 
 use crate::clock::{LEASE, Tick, timestamp};
-use crate::sim_world::{EveryWorld, SimWorld as _};
+use crate::sim_world::{EveryWorld, SimWorld as _, under_way};
 use crate::usage::admission::Pending;
 use crate::usage::circle::named;
 use crate::usage::execute::Request;
@@ -475,17 +475,13 @@ impl State {
         let leaving = leaving.filter(|it| it.deleting.is_some() && it.body.is_none());
         let leaving = leaving.filter(|it| !it.foreground).count() > 0;
         let left = self.plan.teardown && !self.outside.objects.is_empty();
-        let unfinished = [
+        let mut unfinished = under_way([
             (wished, "a wish"),
             (requests, "a request"),
             (leaving, "a departure"),
             (left, "a deletion to be requested"),
             (!self.outside.changes.is_empty(), "a change"),
-        ];
-        let mut unfinished: Vec<&'static str> = unfinished
-            .into_iter()
-            .filter_map(|(under_way, what)| under_way.then_some(what))
-            .collect();
+        ]);
         if unfinished.is_empty() && self.unsettled().is_some() {
             unfinished.push("something unsettled");
         }

@@ -27,14 +27,7 @@ use crate::usage::store::Item;
 /// What a driver notes in this world.
 pub struct Notes {
     /// When it last observed the world.
-    observed_at: Cell<Tick>,
-}
-
-impl Notes {
-    /// The notes of a driver that has just claimed.
-    pub const fn new(tick: Tick) -> Self {
-        Self { observed_at: Cell::new(tick) }
-    }
+    pub observed_at: Cell<Tick>,
 }
 
 type UsageStep<'a> = DriverStep<'a, State>;

@@ -2,6 +2,7 @@
 
 use super::port::Port;
 use super::{Conn, Db};
+use crate::column::micros;
 use crate::error::{Doing as _, Error};
 use crate::port::RememberedKey;
 
@@ -30,7 +31,7 @@ pub(crate) async fn remember(
         .bind(key.key.as_str())
         .bind(key.digest.as_bytes().as_slice())
         .bind(answer)
-        .bind(i64::try_from(key.keep.as_micros()).unwrap_or(i64::MAX))
+        .bind(micros(key.keep))
         .execute(&mut *conn)
         .await
         .doing("record an idempotency key")?;

@@ -11,6 +11,7 @@ use super::machines::rows as machines;
 use super::resources::accept::Declared;
 use super::resources::commit::Step;
 use super::{Pool, events, idempotency, record};
+use crate::column::micros;
 use crate::error::Error;
 use crate::port::Installation;
 use crate::retention::{Retention, Swept};
@@ -161,6 +162,5 @@ impl Port {
 
 /// So long before a time.
 fn before(now: Timestamp, span: Duration) -> Timestamp {
-    let micros = i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
-    Timestamp::from_micros(now.as_micros().saturating_sub(micros))
+    Timestamp::from_micros(now.as_micros().saturating_sub(micros(span)))
 }

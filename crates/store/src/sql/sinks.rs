@@ -10,7 +10,7 @@ use super::super::READ_END;
 use super::port::Port;
 use super::record::{corrupt, word};
 use super::{Conn, Db, events};
-use crate::column::Time;
+use crate::column::{Time, micros};
 use crate::error::{Doing as _, Error};
 use crate::keepable;
 use crate::port::Cursor;
@@ -297,10 +297,6 @@ pub(crate) async fn slowest(conn: &mut Conn) -> Result<Option<(String, Cursor)>,
         .await
         .doing("find the slowest sink")?;
     row.map(|(name, epoch, xid, seq)| Ok((name, events::cursor(epoch, &xid, seq)?))).transpose()
-}
-
-fn micros(span: Duration) -> i64 {
-    i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
 }
 
 fn named(name: &Slug) -> String {

@@ -20,9 +20,7 @@ closed_set! {
         /// Nothing is left of it.
         Gone = "Gone",
     }
-}
 
-closed_set! {
     /// Whether it has users.
     "users" Users {
         /// None.
@@ -30,9 +28,7 @@ closed_set! {
         /// At least one.
         Some = "Some",
     }
-}
 
-closed_set! {
     /// The ProviderConfig together with its Secret, which exists exactly as long.
     "object" Object {
         /// Neither is there.
@@ -50,9 +46,7 @@ closed_set! {
         /// Unknown.
         Unknown = "Unknown",
     }
-}
 
-closed_set! {
     /// The effects of a ProviderConfig.
     "verb" VerbKind {
         /// Create the anchor of the generation.

@@ -10,6 +10,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use thiserror::Error;
+use usher_kernel::coded;
 
 use crate::object::id::{ProjectId, ResourceId};
 use crate::object::label::is_dns_subdomain;
@@ -58,40 +59,28 @@ impl Agent<'_> {
 #[serde(try_from = "String", into = "String")]
 pub struct ApiUrl(String);
 
-/// Why a text is no API URL.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum BadApiUrl {
-    /// Too long.
-    #[error("API URL \"{0}\" is longer than {URL_MAX} characters")]
-    TooLong(String),
-    /// Neither http nor https.
-    #[error("API URL \"{0}\" begins with neither https:// nor http://")]
-    Scheme(String),
-    /// Invalid host.
-    #[error("API URL \"{0}\" has an invalid host")]
-    Host(String),
-    /// Invalid port.
-    #[error("API URL \"{0}\" has an invalid port")]
-    Port(String),
-    /// The path holds a character it may not hold.
-    #[error("the path of API URL \"{0}\" is not of letters, digits and ./_~-")]
-    Path(String),
-    /// The token would cross a network in the clear.
-    #[error("API URL \"{0}\" must use https unless it is on this machine")]
-    Insecure(String),
-}
-
-impl BadApiUrl {
-    /// The code of the refusal.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::TooLong(_) => "api_url_too_long",
-            Self::Scheme(_) => "api_url_scheme",
-            Self::Host(_) => "api_url_host",
-            Self::Port(_) => "api_url_port",
-            Self::Path(_) => "api_url_path",
-            Self::Insecure(_) => "api_url_insecure",
-        }
+coded! {
+    /// Why a text is no API URL.
+    #[derive(Clone, Debug, PartialEq, Eq, Error)]
+    pub enum BadApiUrl {
+        /// Too long.
+        #[error("API URL \"{0}\" is longer than {URL_MAX} characters")]
+        TooLong(String) = "api_url_too_long",
+        /// Neither http nor https.
+        #[error("API URL \"{0}\" begins with neither https:// nor http://")]
+        Scheme(String) = "api_url_scheme",
+        /// Invalid host.
+        #[error("API URL \"{0}\" has an invalid host")]
+        Host(String) = "api_url_host",
+        /// Invalid port.
+        #[error("API URL \"{0}\" has an invalid port")]
+        Port(String) = "api_url_port",
+        /// The path holds a character it may not hold.
+        #[error("the path of API URL \"{0}\" is not of letters, digits and ./_~-")]
+        Path(String) = "api_url_path",
+        /// The token would cross a network in the clear.
+        #[error("API URL \"{0}\" must use https unless it is on this machine")]
+        Insecure(String) = "api_url_insecure",
     }
 }
 
@@ -168,36 +157,25 @@ fn is_port(text: &str) -> bool {
 #[serde(try_from = "String", into = "String")]
 pub struct AgentImage(String);
 
-/// Why a text is no agent image.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum BadAgentImage {
-    /// Too long.
-    #[error("agent image \"{0}\" is longer than {IMAGE_MAX} characters")]
-    TooLong(String),
-    /// Invalid repository.
-    #[error("agent image \"{0}\" has an invalid repository")]
-    Repository(String),
-    /// Invalid tag.
-    #[error("agent image \"{0}\" has an invalid tag")]
-    Tag(String),
-    /// Invalid digest.
-    #[error("agent image \"{0}\" has an invalid digest")]
-    Digest(String),
-    /// Neither tag nor digest: it would mean another image every day.
-    #[error("agent image \"{0}\" has neither tag nor digest")]
-    Unpinned(String),
-}
-
-impl BadAgentImage {
-    /// The code of the refusal.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::TooLong(_) => "agent_image_too_long",
-            Self::Repository(_) => "agent_image_repository",
-            Self::Tag(_) => "agent_image_tag",
-            Self::Digest(_) => "agent_image_digest",
-            Self::Unpinned(_) => "agent_image_unpinned",
-        }
+coded! {
+    /// Why a text is no agent image.
+    #[derive(Clone, Debug, PartialEq, Eq, Error)]
+    pub enum BadAgentImage {
+        /// Too long.
+        #[error("agent image \"{0}\" is longer than {IMAGE_MAX} characters")]
+        TooLong(String) = "agent_image_too_long",
+        /// Invalid repository.
+        #[error("agent image \"{0}\" has an invalid repository")]
+        Repository(String) = "agent_image_repository",
+        /// Invalid tag.
+        #[error("agent image \"{0}\" has an invalid tag")]
+        Tag(String) = "agent_image_tag",
+        /// Invalid digest.
+        #[error("agent image \"{0}\" has an invalid digest")]
+        Digest(String) = "agent_image_digest",
+        /// Neither tag nor digest: it would mean another image every day.
+        #[error("agent image \"{0}\" has neither tag nor digest")]
+        Unpinned(String) = "agent_image_unpinned",
     }
 }
 

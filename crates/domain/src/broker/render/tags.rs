@@ -5,52 +5,29 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
+use usher_kernel::words;
 
 use crate::object::label::{LabelKey, LabelValue};
 use crate::object::provider::{Provider, TagRules, TagSyntax};
 
-/// Why a label did not become a tag.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Reason {
-    /// The key is longer than the provider allows.
-    KeyTooLong,
-    /// The key is empty or holds what the provider does not allow.
-    KeySyntax,
-    /// The provider keeps such keys for itself.
-    KeyReserved,
-    /// To the provider the key is the same as an earlier one.
-    KeyCollision,
-    /// The value is longer than the provider allows.
-    ValueTooLong,
-    /// The value holds what the provider does not allow.
-    ValueSyntax,
-    /// The object already carries as many tags as the provider allows.
-    TooMany,
-}
-
-impl Reason {
-    /// Every reason.
-    pub const ALL: [Self; 7] = [
-        Self::KeyTooLong,
-        Self::KeySyntax,
-        Self::KeyReserved,
-        Self::KeyCollision,
-        Self::ValueTooLong,
-        Self::ValueSyntax,
-        Self::TooMany,
-    ];
-
-    /// The word for it in reports.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::KeyTooLong => "key_too_long",
-            Self::KeySyntax => "key_syntax",
-            Self::KeyReserved => "key_reserved",
-            Self::KeyCollision => "key_collision",
-            Self::ValueTooLong => "value_too_long",
-            Self::ValueSyntax => "value_syntax",
-            Self::TooMany => "too_many",
-        }
+words! {
+    /// Why a label did not become a tag.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    pub enum Reason {
+        /// The key is longer than the provider allows.
+        KeyTooLong = "key_too_long",
+        /// The key is empty or holds what the provider does not allow.
+        KeySyntax = "key_syntax",
+        /// The provider keeps such keys for itself.
+        KeyReserved = "key_reserved",
+        /// To the provider the key is the same as an earlier one.
+        KeyCollision = "key_collision",
+        /// The value is longer than the provider allows.
+        ValueTooLong = "value_too_long",
+        /// The value holds what the provider does not allow.
+        ValueSyntax = "value_syntax",
+        /// The object already carries as many tags as the provider allows.
+        TooMany = "too_many",
     }
 }
 

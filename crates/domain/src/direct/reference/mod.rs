@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
-use usher_kernel::Uid;
+use usher_kernel::{Uid, coded};
 
 use super::identity::IdentityText;
 use super::ports::Reader;
@@ -37,36 +37,25 @@ pub struct Named {
     pub name: String,
 }
 
-/// Why a value is not a reference.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum BadReference {
-    /// It is not a map of texts with the members `external`, `name` and `namespace`.
-    #[error("reference \"{0}\" is not of the strings external, or name and namespace")]
-    Shape(String),
-    /// Neither `external` nor `name` is there.
-    #[error("reference has neither \"external\" nor \"name\"")]
-    Empty,
-    /// Both are there.
-    #[error("reference \"{0}\" has \"external\" beside \"name\" or \"namespace\"")]
-    Ambiguous(String),
-    /// The external text is not an identity.
-    #[error("external reference \"{0}\" is not an identity (segments joined by '/')")]
-    External(String),
-    /// The name is not a DNS subdomain, or the namespace not a DNS label.
-    #[error("reference name \"{0}\" is not a DNS subdomain, or as namespace not a DNS label")]
-    Name(String),
-}
-
-impl BadReference {
-    /// The code of the refusal.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Shape(_) => "reference_shape",
-            Self::Empty => "reference_empty",
-            Self::Ambiguous(_) => "reference_ambiguous",
-            Self::External(_) => "reference_external",
-            Self::Name(_) => "reference_name",
-        }
+coded! {
+    /// Why a value is not a reference.
+    #[derive(Clone, Debug, PartialEq, Eq, Error)]
+    pub enum BadReference {
+        /// It is not a map of texts with the members `external`, `name` and `namespace`.
+        #[error("reference \"{0}\" is not of the strings external, or name and namespace")]
+        Shape(String) = "reference_shape",
+        /// Neither `external` nor `name` is there.
+        #[error("reference has neither \"external\" nor \"name\"")]
+        Empty = "reference_empty",
+        /// Both are there.
+        #[error("reference \"{0}\" has \"external\" beside \"name\" or \"namespace\"")]
+        Ambiguous(String) = "reference_ambiguous",
+        /// The external text is not an identity.
+        #[error("external reference \"{0}\" is not an identity (segments joined by '/')")]
+        External(String) = "reference_external",
+        /// The name is not a DNS subdomain, or the namespace not a DNS label.
+        #[error("reference name \"{0}\" is not a DNS subdomain, or as namespace not a DNS label")]
+        Name(String) = "reference_name",
     }
 }
 

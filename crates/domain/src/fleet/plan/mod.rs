@@ -47,9 +47,7 @@ closed_set! {
         /// It is only reported, because an operator stopped the fleet.
         Paused = "Paused",
     }
-}
 
-closed_set! {
     /// Why a machine is aimed at.
     "cause" Cause {
         /// It was free and is needed.

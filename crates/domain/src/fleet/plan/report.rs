@@ -20,9 +20,7 @@ closed_set! {
         /// Such machines are, and none is free or serves a need of lower priority.
         NoCapacity = "NoCapacity",
     }
-}
 
-closed_set! {
     /// What holds something back.
     "held back" HeldBack {
         /// The store does not answer: nothing is aimed at.

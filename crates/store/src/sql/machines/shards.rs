@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::super::port::Port;
 use super::super::record::word;
 use super::super::{Conn, Db};
-use crate::column::Time;
+use crate::column::{Time, micros};
 use crate::error::{Doing as _, Error};
 use crate::machines::{Acquisition, Brake, List, ListedAt, ShardLease, ShardState};
 
@@ -241,10 +241,6 @@ async fn lists(conn: &mut Conn, shard: &ShardId) -> Result<Vec<ListedAt>, Error>
 
 fn missing(id: &ShardId) -> Error {
     Error::NotFound { what: format!("shard \"{id}\"") }
-}
-
-fn micros(span: Duration) -> i64 {
-    i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
 }
 
 impl ShardRow {

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::port::Port;
 use super::{Conn, Db};
-use crate::column::{Ids, Time};
+use crate::column::{Ids, Time, micros};
 use crate::error::{Doing as _, Error};
 use crate::port::WorkItem;
 use crate::port::{Release, Stay};
@@ -287,7 +287,7 @@ pub(crate) async fn postpone(
         .bind(claim.wake_seq.cast_signed())
         .bind(keepable(&trouble.to_string()))
         .bind(parks)
-        .bind(i64::try_from(pause.as_micros()).unwrap_or(i64::MAX))
+        .bind(micros(pause))
         .bind(*trouble == Trouble::Conflict)
         .bind(reason)
         .execute(&mut *conn)

@@ -7,7 +7,7 @@ use usher_domain::broker::accept::Provision;
 use usher_domain::broker::ports::{
     AssignmentView, BlueprintView, CloudView, CredentialView, Denied, Views,
 };
-use usher_domain::credentials::{Assignment, AssignmentState, Credential, may_use};
+use usher_domain::credentials::{Assignment, Credential, may_use};
 use usher_domain::object::id::{
     BlueprintVersionId, CloudId, CredentialId, ProjectId, ProviderConfigId,
 };
@@ -229,12 +229,11 @@ impl ViewsRow {
     ) -> Result<Option<Assignment>, Error> {
         let Some(state) = self.state.take() else { return Ok(None) };
         let row = format!("assignment of \"{credential}\" to \"{project}\"");
-        let state = AssignmentState::ALL.into_iter().find(|it| it.as_str() == state);
         Ok(Some(Assignment {
             project,
             credential,
             requested_by: self.requested_by.take().unwrap_or_default(),
-            state: state.ok_or_else(|| corrupt(&row, "state"))?,
+            state: word(&row, "state", &state)?,
             decided_by: self.decided_by.take(),
             decided_at: self.decided_at.map(|it| it.0),
         }))

@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::super::port::Port;
 use super::super::{Conn, Db, queue};
 use super::load;
+use crate::column::micros;
 use crate::error::{Doing as _, Error};
 use crate::port::WorkItem;
 
@@ -82,7 +83,7 @@ async fn expired(conn: &mut Conn, keep: Duration, count: u32) -> Result<Vec<Uuid
         " ORDER BY created_at LIMIT $2"
     );
     sqlx::query_scalar::<Db, Uuid>(sql)
-        .bind(i64::try_from(keep.as_micros()).unwrap_or(i64::MAX).saturating_neg())
+        .bind(micros(keep).saturating_neg())
         .bind(i64::from(count))
         .fetch_all(&mut *conn)
         .await

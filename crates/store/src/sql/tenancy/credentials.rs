@@ -1,6 +1,6 @@
 //! Credentials and which project may use them.
 
-use usher_domain::credentials::{Assignment, AssignmentState, Credential};
+use usher_domain::credentials::{Assignment, Credential};
 use usher_domain::object::id::{CloudId, CredentialId, ProjectId};
 use usher_domain::object::kv::KvCoordinates;
 use usher_kernel::Timestamp;
@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::super::port::Port;
 use super::super::record::{corrupt, word};
 use super::super::{Conn, Db};
-use super::{change, insert, remove};
+use super::{change, insert, remove, withdraw};
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
 
@@ -67,17 +67,7 @@ async fn list(conn: &mut Conn) -> Result<Vec<Credential>, Error> {
 /// Withdraws a credential; the first time counts.
 async fn revoke(conn: &mut Conn, id: CredentialId, at: Timestamp) -> Result<(), Error> {
     let sql = "UPDATE credentials SET revoked_at = COALESCE(revoked_at, $2) WHERE id = $1";
-    let done = sqlx::query::<Db>(sql)
-        .bind(id.as_uuid())
-        .bind(Time(at))
-        .execute(conn)
-        .await
-        .doing("revoke a credential")?;
-    if done.rows_affected() == 1 {
-        Ok(())
-    } else {
-        Err(Error::NotFound { what: format!("credential \"{id}\"") })
-    }
+    withdraw(conn, (sql, *id.as_uuid()), at, "credential").await
 }
 
 /// Removes a credential that no project uses or may use.
@@ -111,12 +101,11 @@ async fn assignments(conn: &mut Conn, project: ProjectId) -> Result<Vec<Assignme
         .doing("read assignments")?;
     let assignment = |(credential, requested_by, state, decided_by, decided_at): Row| {
         let row = format!("assignment of \"{credential}\"");
-        let state = AssignmentState::ALL.into_iter().find(|it| it.as_str() == state);
         Ok(Assignment {
             project,
             credential: CredentialId::from_uuid(credential),
             requested_by,
-            state: state.ok_or_else(|| corrupt(&row, "state"))?,
+            state: word(&row, "state", &state)?,
             decided_by,
             decided_at: decided_at.map(|it| it.0),
         })

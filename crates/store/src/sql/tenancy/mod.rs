@@ -8,9 +8,11 @@ pub(crate) mod operators;
 pub(crate) mod projects;
 
 use sqlx::query::Query;
+use usher_kernel::Timestamp;
 use uuid::Uuid;
 
 use super::{Conn, Db};
+use crate::column::Time;
 use crate::error::{Doing as _, Error};
 
 type Arguments = <Db as sqlx::Database>::Arguments;
@@ -40,6 +42,20 @@ async fn remove(conn: &mut Conn, (sql, id): (&'static str, Uuid), kind: &str) ->
         Err(source) if Error::is_reference(&source) => Err(Error::Held { what: what() }),
         Err(source) => Err(Error::new("remove a row", source)),
     }
+}
+
+/// Withdraws what a row with an id is; the first time counts.
+async fn withdraw(
+    conn: &mut Conn,
+    (sql, id): (&'static str, Uuid),
+    at: Timestamp,
+    kind: &str,
+) -> Result<(), Error> {
+    let done = sqlx::query::<Db>(sql).bind(id).bind(Time(at)).execute(conn).await;
+    if done.doing("withdraw a row")?.rows_affected() == 1 {
+        return Ok(());
+    }
+    Err(Error::NotFound { what: format!("{kind} \"{id}\"") })
 }
 
 /// Changes one row that must be as it was read.

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::super::port::Port;
 use super::super::record::word;
 use super::super::{Conn, Db};
-use super::insert;
+use super::{insert, withdraw};
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
 
@@ -90,17 +90,7 @@ async fn list(
 /// Withdraws a token; the first time counts.
 async fn revoke(conn: &mut Conn, id: OperatorTokenId, at: Timestamp) -> Result<(), Error> {
     let sql = "UPDATE operator_tokens SET revoked_at = COALESCE(revoked_at, $2) WHERE id = $1";
-    let done = sqlx::query::<Db>(sql)
-        .bind(id.as_uuid())
-        .bind(Time(at))
-        .execute(conn)
-        .await
-        .doing("revoke an operator token")?;
-    if done.rows_affected() == 1 {
-        Ok(())
-    } else {
-        Err(Error::NotFound { what: format!("operator token \"{id}\"") })
-    }
+    withdraw(conn, (sql, *id.as_uuid()), at, "operator token").await
 }
 
 impl TokenRow {

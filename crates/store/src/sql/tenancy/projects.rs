@@ -1,5 +1,6 @@
 //! Projects, their placements, and what they still hold.
 
+use sqlx::query::QueryAs;
 use usher_domain::audit;
 use usher_domain::object::id::{ProjectId, TenancyId};
 use usher_domain::object::occupancy::{Occupancy, Occupied};
@@ -10,7 +11,7 @@ use uuid::Uuid;
 use super::super::port::Port;
 use super::super::record::word;
 use super::super::{Conn, Db};
-use super::{change, insert, remove};
+use super::{Arguments, change, insert, remove};
 use crate::column::Time;
 use crate::error::{Doing as _, Error};
 
@@ -76,7 +77,7 @@ async fn list(
     count: u32,
 ) -> Result<Vec<Project>, Error> {
     let sql = "SELECT id, slug, name FROM projects WHERE id > $1 ORDER BY id LIMIT $2";
-    let rows = sqlx::query_as::<Db, (Uuid, String, String)>(sql)
+    let rows = sqlx::query_as::<Db, ProjectRow>(sql)
         .bind(after.map_or(Uuid::nil(), |it| *it.as_uuid()))
         .bind(i64::from(count))
         .fetch_all(conn)
@@ -86,26 +87,25 @@ async fn list(
 }
 
 async fn find(conn: &mut Conn, slug: &str) -> Result<Option<Project>, Error> {
-    let sql = "SELECT id, slug, name FROM projects WHERE slug = $1";
-    let row = sqlx::query_as::<Db, (Uuid, String, String)>(sql)
-        .bind(slug)
-        .fetch_optional(conn)
-        .await
-        .doing("read a project")?;
-    row.map(project).transpose()
+    let query = sqlx::query_as("SELECT id, slug, name FROM projects WHERE slug = $1").bind(slug);
+    one(conn, query).await
 }
 
 async fn find_by_id(conn: &mut Conn, id: ProjectId) -> Result<Option<Project>, Error> {
-    let sql = "SELECT id, slug, name FROM projects WHERE id = $1";
-    let row = sqlx::query_as::<Db, (Uuid, String, String)>(sql)
-        .bind(id.as_uuid())
-        .fetch_optional(conn)
-        .await
-        .doing("read a project")?;
-    row.map(project).transpose()
+    let query = sqlx::query_as("SELECT id, slug, name FROM projects WHERE id = $1");
+    one(conn, query.bind(*id.as_uuid())).await
 }
 
-fn project((id, slug, name): (Uuid, String, String)) -> Result<Project, Error> {
+async fn one(
+    conn: &mut Conn,
+    query: QueryAs<'_, Db, ProjectRow, Arguments>,
+) -> Result<Option<Project>, Error> {
+    query.fetch_optional(conn).await.doing("read a project")?.map(project).transpose()
+}
+
+type ProjectRow = (Uuid, String, String);
+
+fn project((id, slug, name): ProjectRow) -> Result<Project, Error> {
     let row = format!("project \"{id}\"");
     let (slug, name) = (word(&row, "slug", &slug)?, word(&row, "name", &name)?);
     Ok(Project { id: ProjectId::from_uuid(id), slug, name })
