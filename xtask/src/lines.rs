@@ -28,7 +28,7 @@ pub(crate) fn sources<'a>(
     member: &Member,
 ) -> impl Iterator<Item = (&'a str, &'a str)> {
     let folder = format!("{}/src/", member.folder);
-    let tests = test_files(tree, [member]);
+    let tests = files_of_tests(tree, [member]);
     let files = tree.of_kind("rs").filter(move |(path, _)| path.starts_with(&folder));
     files
         .filter(move |(path, _)| !tests.contains(*path))
@@ -37,7 +37,7 @@ pub(crate) fn sources<'a>(
 
 /// The files in which everything is a test: those named so, and those that only `#[cfg(test)]`
 /// modules reach.
-pub(crate) fn test_files<'a>(
+pub(crate) fn files_of_tests<'a>(
     tree: &Tree,
     members: impl IntoIterator<Item = &'a Member>,
 ) -> BTreeSet<String> {

@@ -20,7 +20,7 @@ const GENERATED: &str = concat!("@", "generated");
 /// Finds Rust files and lines above their limit; what a tool made and test files may be longer.
 pub(super) fn sizes(subject: &Subject) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let tests = lines::test_files(&subject.tree, &subject.members);
+    let tests = lines::files_of_tests(&subject.tree, &subject.members);
     let written = |text: &str| !text.lines().next().is_some_and(|line| line.contains(GENERATED));
     for (path, text) in subject.tree.of_kind("rs").filter(|(_, text)| written(text)) {
         let lines = lines::before_tests(text).lines().count();
