@@ -52,6 +52,7 @@ mod counters;
 mod discovery;
 mod events;
 mod faults;
+mod health;
 mod http;
 #[doc(hidden)]
 pub mod jsonpath;
@@ -59,11 +60,13 @@ mod kinds;
 mod managed;
 #[doc(hidden)]
 pub mod meta;
+mod metrics;
 mod normalize;
 mod openapi;
 #[doc(hidden)]
 pub mod patch;
 mod protobuf;
+mod reviews;
 #[doc(hidden)]
 pub mod schema;
 #[doc(hidden)]

@@ -108,6 +108,7 @@ fn request<'a>(ctx: &'a RequestContext<'_>, version: &'a str, now: &'a str) -> R
         Subresource::Status => ("status", Reset::AllButStatus),
         Subresource::Scale => ("scale", Reset::Status),
         Subresource::Finalize => ("finalize", Reset::Nothing),
+        Subresource::Token => ("token", Reset::Nothing),
     };
     Request { manager: &ctx.options.manager, api_version: version, subresource, now, reset }
 }

@@ -100,7 +100,11 @@ pub(crate) async fn review(
 fn request(ctx: &RequestContext<'_>, reviewed: &Reviewed<'_>) -> Value {
     let resource = ctx.resource;
     let (group, version) = (&resource.group, &resource.version);
-    let kind = json!({"group": group, "version": version, "kind": resource.kind});
+    let mut kind = json!({"group": group, "version": version, "kind": resource.kind});
+    if ctx.sub == Subresource::Token {
+        let of = "authentication.k8s.io";
+        kind = json!({"group": of, "version": "v1", "kind": "TokenRequest"});
+    }
     let plural = json!({"group": group, "version": version, "resource": resource.plural});
     let shown =
         |value: Option<&Value>| value.map(|value| view::to_version(resource, value).into_owned());
@@ -120,7 +124,7 @@ fn request(ctx: &RequestContext<'_>, reviewed: &Reviewed<'_>) -> Value {
         "requestKind": kind,
         "requestResource": plural,
         "operation": reviewed.operation.word(),
-        "userInfo": {"username": ctx.user.name, "groups": ctx.user.groups},
+        "userInfo": ctx.user.info(),
         "object": shown(reviewed.object),
         "oldObject": shown(reviewed.old),
         "dryRun": ctx.options.dry_run,
@@ -148,5 +152,6 @@ fn subresource(sub: Subresource) -> &'static str {
         Subresource::Status => "status",
         Subresource::Scale => "scale",
         Subresource::Finalize => "finalize",
+        Subresource::Token => "token",
     }
 }

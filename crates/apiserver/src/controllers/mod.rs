@@ -1,5 +1,6 @@
 //! The controllers of the server.
 
+mod accounts;
 mod collector;
 pub(crate) mod definitions;
 mod expiry;
@@ -43,6 +44,7 @@ pub(crate) fn start(
     if !without_collector {
         tasks.push(tokio::spawn(collector::run(core.clone())));
         tasks.push(tokio::spawn(namespaces::run(core.clone())));
+        tasks.push(tokio::spawn(accounts::run(core.clone())));
     }
     tasks
 }

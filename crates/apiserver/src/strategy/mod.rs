@@ -40,7 +40,7 @@ pub(crate) fn reset_system(object: &mut Value) {
 pub(crate) fn before_update(ctx: &RequestContext<'_>, next: &mut Value, old: &Value) {
     let (resource, sub) = (ctx.resource, ctx.sub);
     match sub {
-        Subresource::Main | Subresource::Scale => {
+        Subresource::Main | Subresource::Scale | Subresource::Token => {
             if resource.has_status() && !resource.is_builtin(Builtin::Namespace) {
                 take_over(next, old, "status");
             }
@@ -223,7 +223,9 @@ pub(crate) fn default_early(builtin: Builtin, object: &mut Value) {
         | Builtin::ServiceAccount
         | Builtin::Event
         | Builtin::RegardingEvent
-        | Builtin::ApiService => {}
+        | Builtin::ApiService
+        | Builtin::Service
+        | Builtin::Review(_) => {}
     }
 }
 
@@ -242,7 +244,9 @@ fn default_builtin(builtin: Builtin, object: &mut Value, new: bool) {
         | Builtin::RoleBinding
         | Builtin::ClusterRoleBinding
         | Builtin::ValidatingWebhookConfiguration
-        | Builtin::ApiService => {}
+        | Builtin::ApiService
+        | Builtin::Service
+        | Builtin::Review(_) => {}
     }
 }
 
@@ -260,7 +264,9 @@ fn validate_builtin(builtin: Builtin, value: &Value, old: Option<&Value>) -> Vec
         | Builtin::ServiceAccount
         | Builtin::Role
         | Builtin::ClusterRole
-        | Builtin::ApiService => Vec::new(),
+        | Builtin::ApiService
+        | Builtin::Service
+        | Builtin::Review(_) => Vec::new(),
     }
 }
 

@@ -5,11 +5,13 @@
 #[path = "../rig/call.rs"]
 mod call;
 mod client;
+mod cluster;
 mod events;
 mod faults;
 #[path = "../replay/hook.rs"]
 mod hook;
 mod limits;
+mod reviews;
 mod terminating;
 mod tls;
 mod watches;
