@@ -3,6 +3,7 @@
 mod definition;
 mod hooks;
 mod plain;
+mod rbac;
 
 use serde_json::{Map, Value, json};
 
@@ -206,7 +207,7 @@ pub(crate) fn default_early(builtin: Builtin, object: &mut Value) {
     match builtin {
         Builtin::Namespace => plain::label_namespace(object),
         Builtin::Secret => plain::default_secret(object),
-        Builtin::RoleBinding | Builtin::ClusterRoleBinding => plain::default_binding(object),
+        Builtin::RoleBinding | Builtin::ClusterRoleBinding => rbac::default_binding(object),
         Builtin::CustomResourceDefinition => definition::default(object),
         Builtin::ValidatingWebhookConfiguration => hooks::default(object),
         Builtin::Role | Builtin::ClusterRole => {
@@ -257,13 +258,14 @@ fn validate_builtin(builtin: Builtin, value: &Value, old: Option<&Value>) -> Vec
         Builtin::Event => plain::validate_event(value, false),
         Builtin::RegardingEvent => plain::validate_event(&events::to_core(value), true),
         Builtin::Lease => plain::validate_lease(value),
-        Builtin::RoleBinding | Builtin::ClusterRoleBinding => plain::validate_binding(value, old),
+        Builtin::RoleBinding => rbac::validate_binding(value, old, true),
+        Builtin::ClusterRoleBinding => rbac::validate_binding(value, old, false),
         Builtin::CustomResourceDefinition => definition::validate(value, old),
         Builtin::ValidatingWebhookConfiguration => hooks::validate(value),
+        Builtin::Role => rbac::validate_role(value, true),
+        Builtin::ClusterRole => rbac::validate_role(value, false),
         Builtin::Namespace
         | Builtin::ServiceAccount
-        | Builtin::Role
-        | Builtin::ClusterRole
         | Builtin::ApiService
         | Builtin::Service
         | Builtin::Review(_) => Vec::new(),
