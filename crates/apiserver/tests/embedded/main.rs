@@ -16,5 +16,6 @@ mod terminating;
 mod tls;
 mod watches;
 mod webhooks;
+mod writes;
 
 pub(crate) use call::call;
