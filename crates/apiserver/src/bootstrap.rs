@@ -9,7 +9,7 @@ use crate::core::{Core, text};
 use crate::kinds::Builtin;
 use crate::status::Refusal;
 use crate::verbs::{RequestContext, create};
-use crate::{managed, strategy};
+use crate::{managed, rbac, strategy};
 
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
@@ -23,6 +23,9 @@ pub(crate) async fn objects(core: &Arc<Core>) -> Result<(), Refusal> {
         });
         strategy::default_early(Builtin::Namespace, &mut namespace);
         ensure(core, ("", "v1", "namespaces"), namespace).await?;
+    }
+    for (plural, object) in rbac::objects() {
+        ensure(core, ("rbac.authorization.k8s.io", "v1", plural), object).await?;
     }
     ensure(core, ("", "v1", "services"), service()).await
 }

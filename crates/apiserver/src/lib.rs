@@ -30,10 +30,11 @@
 //! - No lock is held while a webhook or a rule runs; the write is refused if the object's revision
 //!   has changed since.
 //! - Nothing is deleted because of an owner whose kind is not served.
+//! - A user does what a role allows; the in-process client and the kubeconfig are of an administrator.
 //!
 //! **Absent on purpose**: pods and their controllers, mutating webhooks, conversion webhooks, and
-//! RBAC. Every authenticated user may do everything. Protobuf is accepted where `kubectl` sends it,
-//! and never returned.
+//! the check that no role is granted beyond the own one. Protobuf is accepted where `kubectl` sends
+//! it, and returned for the `OpenAPI` v2 document only.
 
 #![warn(missing_docs)]
 
@@ -66,6 +67,7 @@ mod openapi;
 #[doc(hidden)]
 pub mod patch;
 mod protobuf;
+mod rbac;
 mod reviews;
 #[doc(hidden)]
 pub mod schema;

@@ -3,10 +3,12 @@
 use serde_json::{Value, json};
 
 use super::User;
-use crate::core::Core;
+use crate::core::{Core, has_entries};
 use crate::http::Query;
 use crate::http::route::{Place, Route};
+use crate::rbac;
 use crate::status::{Refusal, details};
+use crate::verbs::RequestContext;
 
 /// What a request does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,29 +35,31 @@ pub(crate) struct Decision {
     pub(crate) reason: String,
 }
 
-/// Whether a user may do something: anonymous users may only read health and version.
-pub(crate) fn decide(_core: &Core, user: &User, action: &Action<'_>) -> Decision {
-    let public = match action {
-        Action::Path { verb, path } => *verb == "get" && is_public(path),
-        Action::Resource { .. } => false,
-    };
-    Decision { allowed: public || !user.is_anonymous(), reason: String::new() }
+/// Whether a user may do something.
+pub(crate) fn decide(core: &Core, user: &User, action: &Action<'_>) -> Decision {
+    rbac::decide(core, user, action)
 }
 
 /// The rules of a user in a namespace: those of resources, and those of other paths.
-pub(crate) fn rules(_core: &Core, user: &User, _namespace: &str) -> (Vec<Value>, Vec<Value>) {
-    if user.is_anonymous() {
-        let paths = json!({"verbs": ["get"], "nonResourceURLs": PUBLIC});
-        return (Vec::new(), vec![paths]);
-    }
-    let resources = json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]});
-    (vec![resources], vec![json!({"verbs": ["*"], "nonResourceURLs": ["*"]})])
+pub(crate) fn rules(core: &Core, user: &User, namespace: &str) -> (Vec<Value>, Vec<Value>) {
+    let (paths, resources) = rbac::rules(core, user, namespace)
+        .into_iter()
+        .partition(|rule| has_entries(rule, "/nonResourceURLs"));
+    (resources, paths)
 }
 
-const PUBLIC: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
-
-fn is_public(path: &str) -> bool {
-    PUBLIC.contains(&path)
+/// Authorizes the creation of an object by a request that would also have changed it.
+pub(crate) fn authorize_creation(ctx: &RequestContext<'_>) -> Result<(), Refusal> {
+    let action = Action::Resource {
+        verb: "create",
+        group: &ctx.resource.group,
+        plural: &ctx.resource.plural,
+        sub: "",
+        namespace: ctx.namespace,
+        name: ctx.name,
+    };
+    let decision = decide(ctx.core, ctx.user, &action);
+    if decision.allowed { Ok(()) } else { Err(forbidden(ctx.user, &action, &decision.reason)) }
 }
 
 /// Authorizes a request.

@@ -1,14 +1,19 @@
 //! Authentication and authorization.
 
 mod access;
+mod impersonation;
 mod issuer;
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::core::Core;
 use crate::status::Refusal;
-pub(crate) use access::{Action, authorize, decide, rules, verb};
+pub(crate) use access::{Action, Decision, authorize, authorize_creation, decide, rules, verb};
+pub(crate) use impersonation::impersonated;
 pub(crate) use issuer::{AUDIENCE, Bearer, Binding, Issuer};
+
+const AUTHENTICATED: &str = "system:authenticated";
+const UNAUTHENTICATED: &str = "system:unauthenticated";
 
 /// A user, as webhooks and audit lines see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +51,14 @@ impl User {
             uid: String::new(),
             extra: BTreeMap::new(),
         }
+    }
+
+    /// The user with the group of all authenticated users.
+    pub(crate) fn authenticated(mut self) -> Self {
+        if !self.is_anonymous() && !self.groups.iter().any(|group| group == AUTHENTICATED) {
+            self.groups.push(AUTHENTICATED.to_owned());
+        }
+        self
     }
 
     /// The user of a service account.

@@ -40,15 +40,14 @@ pub(crate) async fn run(core: Arc<Core>) {
                 continue;
             }
         };
-        match changed {
-            Ok(changes) => due.extend(changes.iter().filter_map(|change| concerned(change))),
-            Err(_) => {
-                let (listing, cursor) = core.store.list_and_follow(&spaces, "");
-                due.extend(listing.objects.keys().map(ToString::to_string));
-                of_spaces = cursor;
-                of_accounts = core.store.list_and_follow(&accounts, "").1;
-            }
+        if let Ok(batch) = changed {
+            due.extend(batch.iter().filter_map(|change| concerned(change)));
+            continue;
         }
+        let (listing, cursor) = core.store.list_and_follow(&spaces, "");
+        due.extend(listing.objects.keys().map(ToString::to_string));
+        of_spaces = cursor;
+        of_accounts = core.store.list_and_follow(&accounts, "").1;
     }
 }
 

@@ -216,6 +216,7 @@ where
     if authorization.is_none() {
         user = service.user.clone();
     }
+    let user = auth::impersonated(&service.core, user.authenticated(), &head.headers)?;
     let content_type = header(CONTENT_TYPE);
     let content_type = content_type.split(';').next().unwrap_or_default().trim().to_lowercase();
     Ok(Call {

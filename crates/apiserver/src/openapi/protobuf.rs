@@ -85,9 +85,13 @@ fn bytes(out: &mut Vec<u8>, number: u32, inside: &[u8]) {
 }
 
 fn varint(out: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        out.push((number & 0x7f) as u8 | 0x80);
+    loop {
+        let [low, ..] = number.to_le_bytes();
         number >>= 7;
+        if number == 0 {
+            out.push(low);
+            return;
+        }
+        out.push(low | 0x80);
     }
-    out.push(number as u8);
 }

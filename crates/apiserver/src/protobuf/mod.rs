@@ -135,9 +135,8 @@ fn value(payload: Payload<'_>, form: Form) -> Result<Option<Value>, Unreadable> 
             let wrapped = message(payload.bytes()?, &messages::ITEMS)?;
             Some(wrapped.get("items").cloned().unwrap_or_else(|| json!([])))
         }
-        Form::Ignored => None,
         Form::Message(fields) => Some(message(payload.bytes()?, fields)?),
-        Form::List(_) | Form::Map(_) => None,
+        Form::List(_) | Form::Map(_) | Form::Ignored => None,
     })
 }
 

@@ -46,7 +46,7 @@ fn answer(ctx: &RequestContext<'_>, review: Review, question: &Value) -> Result<
     match review {
         Review::SelfSubject => Ok(fresh(
             ctx,
-            json!({"creationTimestamp": clock::now()}),
+            &json!({"creationTimestamp": clock::now()}),
             json!({"status": {"userInfo": ctx.user.info()}}),
         )),
         Review::SelfSubjectAccess | Review::SubjectAccess | Review::LocalSubjectAccess => {
@@ -61,7 +61,7 @@ fn answer(ctx: &RequestContext<'_>, review: Review, question: &Value) -> Result<
             let status = json!({
                 "resourceRules": resources, "nonResourceRules": paths, "incomplete": false,
             });
-            Ok(fresh(ctx, json!({}), json!({"spec": {}, "status": status})))
+            Ok(fresh(ctx, &json!({}), json!({"spec": {}, "status": status})))
         }
         Review::Token => of_token(ctx, question),
         Review::TokenRequest => Err(Refusal::no_such_resource()),
@@ -69,7 +69,7 @@ fn answer(ctx: &RequestContext<'_>, review: Review, question: &Value) -> Result<
 }
 
 /// An answer that does not repeat the question.
-fn fresh(ctx: &RequestContext<'_>, metadata: Value, rest: Value) -> Value {
+fn fresh(ctx: &RequestContext<'_>, metadata: &Value, rest: Value) -> Value {
     let mut answer = json!({
         "kind": ctx.resource.kind,
         "apiVersion": ctx.resource.api_version(),

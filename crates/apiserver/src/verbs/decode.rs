@@ -1,7 +1,7 @@
 //! Decodes request bodies.
 
 use serde_json::Value;
-use serde_saphyr::{DuplicateKeyPolicy, Error};
+use serde_saphyr::{DuplicateKeyPolicy, Error, Options};
 
 use super::RequestContext;
 use super::json::{self, Parsed};
@@ -53,7 +53,7 @@ pub(crate) fn yaml(bytes: &[u8]) -> Result<Parsed, String> {
         return Ok(parsed);
     }
     let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
-    let mut options = serde_saphyr::Options::default();
+    let mut options = Options::default();
     options.duplicate_keys = DuplicateKeyPolicy::LastWins;
     let value: Value =
         serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?;
@@ -70,7 +70,7 @@ pub(crate) fn yaml_duplicate(bytes: &[u8], duplicates: &[String]) -> Option<Stri
     if duplicates.is_empty() && json::parse(bytes).is_ok() {
         return None;
     }
-    let strict = serde_saphyr::from_str_with_options::<Value>(text, Default::default());
+    let strict = serde_saphyr::from_str_with_options::<Value>(text, Options::default());
     let mut error = strict.err()?;
     while let Error::WithSnippet { error: inner, .. } = error {
         error = *inner;

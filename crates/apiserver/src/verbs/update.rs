@@ -14,7 +14,7 @@ use crate::kinds::{Builtin, Resource};
 use crate::meta::field::{FieldError, Path};
 use crate::status::Refusal;
 use crate::store::{Entry, Expect, Write, WriteError};
-use crate::{managed, strategy, view};
+use crate::{auth, managed, strategy, view};
 
 /// Attempts on newer versions of the object.
 const TRIES: usize = 100;
@@ -109,6 +109,7 @@ pub(crate) async fn update(
     for _ in 0..TRIES {
         let Some(current) = ctx.current() else {
             let mut object = edit.missing(ctx)?;
+            auth::authorize_creation(ctx)?;
             if !edit.manages() {
                 managed::on_create(ctx, &mut object);
             }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
+mod access;
 #[path = "../rig/call.rs"]
 mod call;
 mod client;

@@ -55,8 +55,8 @@ async fn access_and_rules_reviews_are_answered() {
     let wrong = question("authorization", "SubjectAccessReview", &both);
     let (code, answer) = call(&client, "POST", SUBJECT, Some(&wrong)).await;
     assert_eq!((code, &answer["reason"]), (422, &json!("Invalid")), "{answer}");
-    let nobody = json!({"resourceAttributes": resource});
-    let wrong = question("authorization", "SubjectAccessReview", &nobody);
+    let unnamed = json!({"resourceAttributes": resource});
+    let wrong = question("authorization", "SubjectAccessReview", &unnamed);
     let message = "SubjectAccessReview.authorization.k8s.io \"\" is invalid: spec.user: Invalid \
                    value: \"\": at least one of user or group must be specified";
     let (code, answer) = call(&client, "POST", SUBJECT, Some(&wrong)).await;

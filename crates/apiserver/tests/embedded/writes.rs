@@ -10,6 +10,7 @@ use crate::call;
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const KEY: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 async fn server() -> ApiServer {
@@ -339,7 +340,6 @@ async fn kubectl_takes_over_what_its_client_side_apply_has_written() {
         });
         format!("{config}\n")
     };
-    const KEY: &str = "kubectl.kubernetes.io/last-applied-configuration";
     let mut map: Value = serde_json::from_str(&last("1")).expect("JSON");
     map["metadata"]["annotations"] = json!({KEY: last("1")});
     let path = format!("{MAPS}?fieldManager=kubectl-client-side-apply");

@@ -38,3 +38,17 @@ async fn kubectl_knows_the_cluster() {
     assert_eq!(words, ["kubernetes", "ClusterIP", "10.96.0.1", "<none>", "443/TCP"]);
     kubectl.does(&["wait", "--for=create", "serviceaccount/default", "--timeout=60s"]);
 }
+
+// Requirement: AK-55
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_asks_as_another_user() {
+    let Some(kubectl) = Kubectl::start().await else { return };
+    let asked = ["auth", "can-i", "list", "configmaps", "--as=ann", "--as-group=team"];
+    let no = kubectl.ends(&asked);
+    assert_eq!((no.well, no.out.as_str()), (false, "no\n"), "{no:?}");
+    kubectl.does(&["create", "role", "reader", "--verb=list", "--resource=configmaps"]);
+    kubectl.does(&["create", "rolebinding", "team", "--role=reader", "--group=team"]);
+    assert_eq!(kubectl.does(&asked), "yes\n");
+    let refused = kubectl.ends(&["get", "secrets", "--as=ann", "--as-group=team"]);
+    assert!(!refused.well && refused.err.contains("cannot list resource"), "{refused:?}");
+}
