@@ -30,7 +30,8 @@
 //! - No lock is held while a webhook or a rule runs; the write is refused if the object's revision
 //!   has changed since.
 //! - Nothing is deleted because of an owner whose kind is not served.
-//! - A user does what a role allows; the in-process client and the kubeconfig are of an administrator.
+//! - A user does what a role allows. The in-process client and the kubeconfig are of an
+//!   administrator.
 //!
 //! **Absent on purpose**: pods and their controllers, mutating webhooks, conversion webhooks, and
 //! the check that no role is granted beyond the own one. Protobuf is accepted where `kubectl` sends

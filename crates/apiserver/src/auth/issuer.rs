@@ -54,16 +54,20 @@ impl Issuer {
         binding: &Binding<'_>,
         (now, until): (i64, i64),
     ) -> Result<String, NoRandomness> {
-        let named = |object: &Value| json!({"name": text(object, "/metadata/name"), "uid": text(object, "/metadata/uid")});
+        let named = |object: &Value| {
+            let (name, uid) = (text(object, "/metadata/name"), text(object, "/metadata/uid"));
+            json!({"name": name, "uid": uid})
+        };
         let namespace = text(binding.account, "/metadata/namespace");
         let user = User::service_account(namespace, text(binding.account, "/metadata/name"));
+        let own = json!({"namespace": namespace, "serviceaccount": named(binding.account)});
         let mut claims = json!({
             "aud": binding.audiences,
             "exp": until,
             "iat": now,
             "iss": AUDIENCE,
             "jti": clock::uid()?,
-            "kubernetes.io": {"namespace": namespace, "serviceaccount": named(binding.account)},
+            "kubernetes.io": own,
             "nbf": now,
             "sub": user.name,
         });

@@ -296,7 +296,7 @@ async fn an_apply_in_yaml_may_give_a_key_twice_unless_it_is_strict() {
 
 // Requirement: AK-48
 #[tokio::test]
-async fn the_time_of_a_manager_advances_with_its_changes_only() {
+async fn managed_fields_have_the_time_of_the_last_change() {
     let server = server().await;
     let client = server.client();
     let map = json!({
