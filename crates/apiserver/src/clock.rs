@@ -40,6 +40,21 @@ pub(crate) fn token() -> Result<String, NoRandomness> {
     Ok(hex(&bytes))
 }
 
+/// A new key.
+pub(crate) fn secret() -> Result<[u8; 32], NoRandomness> {
+    random()
+}
+
+/// Now, in seconds since 1970.
+pub(crate) fn unix_seconds() -> i64 {
+    jiff::Timestamp::now().as_second()
+}
+
+/// Seconds since 1970 as a time.
+pub(crate) fn written(unix_seconds: i64) -> String {
+    jiff::Timestamp::from_second(unix_seconds).unwrap_or(jiff::Timestamp::MAX).to_string()
+}
+
 /// Bytes in hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or('0');

@@ -1,13 +1,13 @@
 //! The state that verbs and controllers share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::admission::Webhooks;
-use crate::auth::Tokens;
+use crate::auth::{Issuer, Tokens};
 use crate::counters::Counters;
 use crate::faults::Faults;
 use crate::kinds::{Kinds, Registry, Resource};
@@ -28,6 +28,7 @@ pub(crate) struct Core {
     pub(crate) store: Store,
     pub(crate) registry: Registry,
     pub(crate) tokens: Tokens,
+    pub(crate) issuer: Issuer,
     pub(crate) webhooks: Webhooks,
     pub(crate) faults: Faults,
     pub(crate) counters: Counters,
@@ -59,10 +60,6 @@ impl Core {
     /// A namespace, if it is there.
     pub(crate) fn namespace(&self, name: &str) -> Option<Arc<crate::store::Entry>> {
         self.store.get(NAMESPACES, name)
-    }
-
-    pub(crate) fn is_ready(&self) -> bool {
-        self.ready.load(Ordering::Acquire) && !self.store.has_failed()
     }
 }
 

@@ -130,6 +130,9 @@ type SubresourceRow = (&'static str, Option<(&'static str, &'static str)>, Vec<&
 
 fn subresources(resource: &Resource) -> Vec<SubresourceRow> {
     let mut faces = Vec::new();
+    if resource.is_builtin(Builtin::ServiceAccount) {
+        faces.push(("token", Some(("authentication.k8s.io", "TokenRequest")), vec!["create"]));
+    }
     if resource.is_builtin(Builtin::Namespace) {
         faces.push(("finalize", None, vec!["update"]));
     }
@@ -148,7 +151,8 @@ fn verbs(resource: &Resource) -> Vec<&'static str> {
         Some(Builtin::Namespace) => {
             BUILTIN_VERBS.into_iter().filter(|verb| *verb != "deletecollection").collect()
         }
-        Some(Builtin::ApiService) => vec!["get", "list", "watch"],
+        Some(Builtin::ApiService | Builtin::Service) => vec!["get", "list", "watch"],
+        Some(Builtin::Review(_)) => vec!["create"],
         Some(_) => BUILTIN_VERBS.to_vec(),
     }
 }
@@ -160,8 +164,10 @@ fn legacy_rows(resource: &Resource) -> Vec<Value> {
         "namespaced": resource.namespaced,
         "kind": resource.kind,
         "verbs": verbs(resource),
-        "storageVersionHash": storage_hash(resource),
     });
+    if !resource.is_review() {
+        main["storageVersionHash"] = json!(storage_hash(resource));
+    }
     if !resource.short_names.is_empty() {
         main["shortNames"] = json!(resource.short_names);
     }

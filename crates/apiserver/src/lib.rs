@@ -30,10 +30,12 @@
 //! - No lock is held while a webhook or a rule runs; the write is refused if the object's revision
 //!   has changed since.
 //! - Nothing is deleted because of an owner whose kind is not served.
+//! - A user does what a role allows. The in-process client and the kubeconfig are of an
+//!   administrator.
 //!
 //! **Absent on purpose**: pods and their controllers, mutating webhooks, conversion webhooks, and
-//! RBAC. Every authenticated user may do everything. Protobuf is accepted where `kubectl` sends it,
-//! and never returned.
+//! the check that no role is granted beyond the own one. Protobuf is accepted where `kubectl` sends
+//! it, and returned for the `OpenAPI` v2 document only.
 
 #![warn(missing_docs)]
 
@@ -52,6 +54,7 @@ mod counters;
 mod discovery;
 mod events;
 mod faults;
+mod health;
 mod http;
 #[doc(hidden)]
 pub mod jsonpath;
@@ -59,11 +62,14 @@ mod kinds;
 mod managed;
 #[doc(hidden)]
 pub mod meta;
+mod metrics;
 mod normalize;
 mod openapi;
 #[doc(hidden)]
 pub mod patch;
 mod protobuf;
+mod rbac;
+mod reviews;
 #[doc(hidden)]
 pub mod schema;
 #[doc(hidden)]

@@ -28,7 +28,13 @@ pub(crate) fn on_update(ctx: &RequestContext<'_>, old: &Value, next: &mut Value)
         let request = request(ctx, &version, &now);
         apply::update(view, old, next, request).write(next);
     });
-    managed::restore_times(next, old);
+}
+
+/// Keeps the recorded times if nothing else has changed.
+pub(crate) fn keep_times(ctx: &RequestContext<'_>, old: &Value, next: &mut Value) {
+    if managed::is_same_object(next, old) {
+        managed::restore_times(next, old);
+    }
     if ctx.sub == Subresource::Scale {
         forget_scale_time(next);
     }
@@ -52,9 +58,6 @@ pub(crate) fn apply(
         normalize::normalize_applied(ctx.resource, &mut object).map_err(Refusal::bad_request)?;
     if let Some(strict) = decode::complain(ctx, Vec::new(), unknown) {
         return Err(Refusal::bad_request(strict));
-    }
-    if let Some(current) = current {
-        managed::restore_times(&mut object, current);
     }
     Ok(object)
 }
@@ -108,6 +111,7 @@ fn request<'a>(ctx: &'a RequestContext<'_>, version: &'a str, now: &'a str) -> R
         Subresource::Status => ("status", Reset::AllButStatus),
         Subresource::Scale => ("scale", Reset::Status),
         Subresource::Finalize => ("finalize", Reset::Nothing),
+        Subresource::Token => ("token", Reset::Nothing),
     };
     Request { manager: &ctx.options.manager, api_version: version, subresource, now, reset }
 }

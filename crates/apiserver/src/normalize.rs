@@ -82,8 +82,8 @@ fn builtin_schema(kind: Builtin) -> &'static Schema {
     static SCHEMAS: OnceLock<HashMap<String, Schema>> = OnceLock::new();
     static EMPTY: OnceLock<Schema> = OnceLock::new();
     let schemas = SCHEMAS.get_or_init(|| {
-        let kinds = builtin::all();
-        let kinds = kinds.iter().filter_map(|resource| resource.builtin());
+        let kinds = builtin::all().into_iter().chain([builtin::token_request()]);
+        let kinds = kinds.filter_map(|resource| resource.builtin());
         kinds
             .map(|kind| (format!("{kind:?}"), Schema::parse(kind.schema()).unwrap_or_default()))
             .collect()
@@ -211,7 +211,9 @@ fn omit_empty(kind: Builtin, value: &mut Value) {
         Builtin::Namespace
         | Builtin::Lease
         | Builtin::CustomResourceDefinition
-        | Builtin::ApiService => &["spec", "status", "metadata"],
+        | Builtin::ApiService
+        | Builtin::Service
+        | Builtin::Review(_) => &["spec", "status", "metadata"],
         Builtin::Event | Builtin::RegardingEvent => &["metadata", "involvedObject", "source"],
         Builtin::ConfigMap
         | Builtin::Secret

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::admission::Webhooks;
-use crate::auth::{Tokens, User};
+use crate::auth::{Issuer, Tokens, User};
 use crate::core::{Audit, Core};
 use crate::counters::{Counters, RequestKey};
 use crate::faults::{Fault, Faults, RequestKind};
@@ -95,7 +95,8 @@ impl Builder {
         self
     }
 
-    /// Starts neither garbage collector nor namespace controller.
+    /// Starts neither garbage collector nor namespace controller, and nothing creates `default`
+    /// service accounts.
     #[must_use]
     pub fn without_collector(mut self) -> Self {
         self.quiet = true;
@@ -124,6 +125,7 @@ impl Builder {
             store,
             registry: Registry::new(),
             tokens,
+            issuer: Issuer::new().map_err(|_| StartError::Randomness)?,
             webhooks: Webhooks::default(),
             faults: Faults::default(),
             counters: Counters::default(),
@@ -132,7 +134,7 @@ impl Builder {
             ready: AtomicBool::new(false),
         });
         core.refresh_kinds();
-        bootstrap::namespaces(&core)
+        bootstrap::objects(&core)
             .await
             .map_err(|refusal| StartError::Bootstrap(refusal.message))?;
         let tasks = controllers::start(&core, self.quiet, self.event_ttl.unwrap_or(EVENT_TTL));

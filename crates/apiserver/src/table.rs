@@ -167,10 +167,18 @@ fn builtin_columns(builtin: Builtin) -> &'static [(&'static str, &'static str)] 
             &[("Role", "string"), ("Age", "string")]
         }
         Builtin::ValidatingWebhookConfiguration => &[("Webhooks", "integer"), ("Age", "string")],
+        Builtin::Service => &[
+            ("Type", "string"),
+            ("Cluster-IP", "string"),
+            ("External-IP", "string"),
+            ("Port(s)", "string"),
+            ("Age", "string"),
+        ],
         Builtin::Role
         | Builtin::ClusterRole
         | Builtin::CustomResourceDefinition
-        | Builtin::ApiService => &[("Created At", "date")],
+        | Builtin::ApiService
+        | Builtin::Review(_) => &[("Created At", "date")],
     }
 }
 
@@ -197,10 +205,20 @@ fn builtin_cells(builtin: Builtin, value: &Value) -> Vec<Value> {
             vec![json!(format!("{kind}/{name}")), age]
         }
         Builtin::ValidatingWebhookConfiguration => vec![json!(size("/webhooks")), age],
+        Builtin::Service => {
+            let ports = value.pointer("/spec/ports").and_then(Value::as_array);
+            let ports = ports.into_iter().flatten();
+            let ports: Vec<String> = ports
+                .map(|port| format!("{}/{}", port["port"], core::text(port, "/protocol")))
+                .collect();
+            let ports = json!(ports.join(","));
+            vec![text("/spec/type"), text("/spec/clusterIP"), json!("<none>"), ports, age]
+        }
         Builtin::Role
         | Builtin::ClusterRole
         | Builtin::CustomResourceDefinition
-        | Builtin::ApiService => vec![json!(created)],
+        | Builtin::ApiService
+        | Builtin::Review(_) => vec![json!(created)],
     }
 }
 

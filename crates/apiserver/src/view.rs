@@ -170,6 +170,10 @@ pub(crate) fn bare_builtin(resource: &Resource, object: &mut Value) {
             object["status"] = json!({});
         }
         Builtin::Lease => object["spec"] = json!({}),
+        Builtin::Service => {
+            object["spec"] = json!({});
+            object["status"] = json!({"loadBalancer": {}});
+        }
         Builtin::ConfigMap
         | Builtin::Secret
         | Builtin::ServiceAccount
@@ -181,7 +185,8 @@ pub(crate) fn bare_builtin(resource: &Resource, object: &mut Value) {
         | Builtin::ClusterRoleBinding
         | Builtin::CustomResourceDefinition
         | Builtin::ValidatingWebhookConfiguration
-        | Builtin::ApiService => {}
+        | Builtin::ApiService
+        | Builtin::Review(_) => {}
     }
 }
 

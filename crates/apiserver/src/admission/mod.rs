@@ -100,19 +100,14 @@ pub(crate) async fn review(
 fn request(ctx: &RequestContext<'_>, reviewed: &Reviewed<'_>) -> Value {
     let resource = ctx.resource;
     let (group, version) = (&resource.group, &resource.version);
-    let kind = json!({"group": group, "version": version, "kind": resource.kind});
+    let mut kind = json!({"group": group, "version": version, "kind": resource.kind});
+    if ctx.sub == Subresource::Token {
+        let of = "authentication.k8s.io";
+        kind = json!({"group": of, "version": "v1", "kind": "TokenRequest"});
+    }
     let plural = json!({"group": group, "version": version, "resource": resource.plural});
     let shown =
         |value: Option<&Value>| value.map(|value| view::to_version(resource, value).into_owned());
-    let mut options = ctx.options.given.clone();
-    if options.is_null() {
-        let word = match reviewed.operation {
-            Operation::Create => "CreateOptions",
-            Operation::Update => "UpdateOptions",
-            Operation::Delete | Operation::DeleteOfMany => "DeleteOptions",
-        };
-        options = json!({"kind": word, "apiVersion": "meta.k8s.io/v1"});
-    }
     let mut request = json!({
         "uid": "",
         "kind": kind,
@@ -120,11 +115,11 @@ fn request(ctx: &RequestContext<'_>, reviewed: &Reviewed<'_>) -> Value {
         "requestKind": kind,
         "requestResource": plural,
         "operation": reviewed.operation.word(),
-        "userInfo": {"username": ctx.user.name, "groups": ctx.user.groups},
+        "userInfo": ctx.user.info(),
         "object": shown(reviewed.object),
         "oldObject": shown(reviewed.old),
         "dryRun": ctx.options.dry_run,
-        "options": options,
+        "options": options(ctx, reviewed.operation),
     });
     let named = reviewed.object.map_or(ctx.name, |object| text(object, "/metadata/name"));
     if reviewed.operation != Operation::DeleteOfMany && !named.is_empty() {
@@ -142,11 +137,31 @@ fn request(ctx: &RequestContext<'_>, reviewed: &Reviewed<'_>) -> Value {
     request
 }
 
+/// The options of the operation: a patch or PUT that creates has those of a creation, and a patch
+/// that changes those of an update.
+fn options(ctx: &RequestContext<'_>, operation: Operation) -> Value {
+    let word = match operation {
+        Operation::Create => "CreateOptions",
+        Operation::Update => "UpdateOptions",
+        Operation::Delete | Operation::DeleteOfMany => "DeleteOptions",
+    };
+    let mut options = ctx.options.given.clone();
+    if options.is_null() {
+        options = json!({"kind": word, "apiVersion": "meta.k8s.io/v1"});
+    }
+    options["kind"] = json!(word);
+    if let Some(options) = options.as_object_mut() {
+        options.remove("force");
+    }
+    options
+}
+
 fn subresource(sub: Subresource) -> &'static str {
     match sub {
         Subresource::Main => "",
         Subresource::Status => "status",
         Subresource::Scale => "scale",
         Subresource::Finalize => "finalize",
+        Subresource::Token => "token",
     }
 }

@@ -155,6 +155,27 @@ pub fn incoming(object: &Value) -> Incoming {
     Incoming::Replace(managed)
 }
 
+/// Whether two versions of an object differ in nothing but their managers.
+pub fn is_same_object(next: &Value, old: &Value) -> bool {
+    let (Value::Object(next), Value::Object(old)) = (next, old) else { return next == old };
+    let is_same = |name: &str, next: &Value, old: &Value| match (name, next, old) {
+        ("metadata", Value::Object(next), Value::Object(old)) => {
+            let bare = |fields: &Map<String, Value>| {
+                fields.len() - usize::from(fields.contains_key("managedFields"))
+            };
+            bare(next) == bare(old)
+                && next
+                    .iter()
+                    .all(|(name, value)| name == "managedFields" || old.get(name) == Some(value))
+        }
+        _ => next == old,
+    };
+    next.len() == old.len()
+        && next
+            .iter()
+            .all(|(name, value)| old.get(name).is_some_and(|old| is_same(name, value, old)))
+}
+
 /// Restores the times of entries that are otherwise equal to the stored ones, so that time alone is
 /// no change.
 pub fn restore_times(object: &mut Value, stored: &Value) {

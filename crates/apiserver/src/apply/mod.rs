@@ -5,6 +5,7 @@
 //! [`update`] and [`apply`].
 
 pub mod builtin;
+mod last_applied;
 pub mod managed;
 mod merge;
 pub mod ownership;

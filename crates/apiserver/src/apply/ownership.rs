@@ -1,12 +1,12 @@
 //! The two operations on ownership: an update owns the fields it changes; an apply owns the fields
 //! of its configuration, releases those it no longer has, and conflicts with other owners.
 
-use super::builtin;
 use super::managed::{Id, Incoming, Managed, Owned, incoming};
 use super::merge::merge;
 use super::set::{Element, Path, Set, written};
 use super::typed::{Comparison, compare, field_set, present_set, violations, without};
 use super::view::View;
+use super::{builtin, last_applied};
 use crate::meta::field::quoted;
 use serde_json::Value;
 
@@ -115,6 +115,7 @@ pub fn apply(
         managed = track(view, (&unsaid(config), live), managed, before);
     }
     let bare = unmanaged(live);
+    let given = config;
     let config = kept_parts(config, request.reset);
     let id = Id {
         manager: name_of(request),
@@ -134,9 +135,16 @@ pub fn apply(
         merged = prune(&merged, &managed, &last.set, view);
     }
     let comparison = compare(&bare, &merged, view);
-    let conflicts = take(&mut managed, &comparison, &id, force);
+    let mut conflicts = take(&mut managed, &comparison, &id, force);
     if !conflicts.is_empty() {
-        return Err(Refusal::Conflicts(conflicts));
+        if request.manager == last_applied::MANAGER {
+            let own = last_applied::fields(&bare, request.api_version, view);
+            conflicts.retain(|conflict| !own.contains(&conflict.field));
+        }
+        if !conflicts.is_empty() {
+            return Err(Refusal::Conflicts(conflicts));
+        }
+        take(&mut managed, &comparison, &id, true);
     }
     strip(&mut managed, &id);
     let changed = !comparison.is_same();
@@ -146,6 +154,9 @@ pub fn apply(
     managed.drop_empty();
     managed.cap();
     let mut object = if changed { merged } else { bare };
+    if request.manager == last_applied::MANAGER {
+        last_applied::renew(&mut object, given);
+    }
     managed.write(&mut object);
     Ok(Applied { object, changed })
 }

@@ -1,5 +1,7 @@
 //! The controllers of the server.
 
+mod accounts;
+mod aggregation;
 mod collector;
 pub(crate) mod definitions;
 mod expiry;
@@ -30,7 +32,7 @@ struct Pass {
     failed: bool,
 }
 
-/// Starts the controllers; `without_collector` only those of CRDs and events.
+/// Starts the controllers; `without_collector` only those of CRDs, events and roles.
 pub(crate) fn start(
     core: &Arc<Core>,
     without_collector: bool,
@@ -39,10 +41,12 @@ pub(crate) fn start(
     let mut tasks = vec![
         tokio::spawn(definitions::run(core.clone())),
         tokio::spawn(expiry::run(core.clone(), event_ttl)),
+        tokio::spawn(aggregation::run(core.clone())),
     ];
     if !without_collector {
         tasks.push(tokio::spawn(collector::run(core.clone())));
         tasks.push(tokio::spawn(namespaces::run(core.clone())));
+        tasks.push(tokio::spawn(accounts::run(core.clone())));
     }
     tasks
 }

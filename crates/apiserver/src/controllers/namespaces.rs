@@ -50,7 +50,7 @@ struct Remaining {
     objects: BTreeMap<String, usize>,
     /// Objects by finalizer.
     finalizers: BTreeMap<String, usize>,
-    /// The errors of deletions.
+    /// The first error of every resource whose deletion failed.
     failures: Vec<String>,
 }
 
@@ -100,10 +100,14 @@ async fn clear(
         }
         let name = text(&entry.value, "/metadata/name");
         let mut ctx = RequestContext::new(core, resource, (namespace, name), &user).by(MANAGER);
-        match delete::delete(&mut ctx, &options).await {
+        match delete::delete_one_of_many(&mut ctx, &options).await {
             Ok(_) => {}
             Err(refusal) if refusal.code == 404 => {}
-            Err(refusal) => remaining.failures.push(refusal.message),
+            Err(refusal) => {
+                // As in Kubernetes, what remains is not counted then.
+                remaining.failures.push(refusal.message);
+                return;
+            }
         }
     }
     for entry in core.store.list(&resource.table, &prefix).objects.values() {
@@ -121,11 +125,14 @@ fn conditions(namespace: &Value, remaining: &Remaining) -> Value {
     let mut status = namespace["status"].clone();
     let failed = !remaining.failures.is_empty();
     let content = if failed {
-        let list = remaining.failures.join(", ");
+        let mut list = remaining.failures.clone();
+        list.sort();
+        let list = list.join(", ");
+        let count = remaining.failures.len();
         (
             "True",
             "ContentDeletionFailed",
-            format!("Failed to delete all resource types, 1 remaining: {list}"),
+            format!("Failed to delete all resource types, {count} remaining: {list}"),
         )
     } else {
         let done = "All content successfully deleted, may be waiting on finalization";

@@ -26,6 +26,11 @@ impl Query {
         self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_str()).collect()
     }
 
+    /// Whether a parameter is given, even without a value.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(key, _)| key == name)
+    }
+
     /// A boolean parameter.
     pub(crate) fn flag(&self, name: &str) -> bool {
         match self.0.iter().find(|(key, _)| key == name) {

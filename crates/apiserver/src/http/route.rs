@@ -5,14 +5,21 @@ use super::query::decode;
 /// The route of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Route {
-    Health,
+    Health {
+        /// `healthz`, `livez` or `readyz`.
+        endpoint: String,
+        /// The name of one check; empty for all.
+        check: String,
+    },
     Version,
+    Metrics,
     /// `/api` or `/apis`.
     Groups {
         legacy: bool,
     },
     Group(String),
     GroupVersion(String, String),
+    OpenApiV2,
     OpenApiIndex,
     OpenApi(String),
     Resource(Place),
@@ -38,8 +45,11 @@ pub(crate) fn parse(path: &str) -> Route {
         path.trim_matches('/').split('/').map(|part| decode(part, false)).collect();
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     match parts.as_slice() {
-        ["healthz" | "livez" | "readyz", ..] => Route::Health,
+        [endpoint @ ("healthz" | "livez" | "readyz"), check @ ..] => {
+            Route::Health { endpoint: (*endpoint).to_owned(), check: check.join("/") }
+        }
         ["version"] => Route::Version,
+        ["metrics"] => Route::Metrics,
         ["api"] => Route::Groups { legacy: true },
         ["apis"] => Route::Groups { legacy: false },
         ["api", version] => Route::GroupVersion(String::new(), (*version).to_owned()),
@@ -47,6 +57,7 @@ pub(crate) fn parse(path: &str) -> Route {
         ["apis", group, version] => Route::GroupVersion((*group).to_owned(), (*version).to_owned()),
         ["api", version, rest @ ..] => Route::Resource(place("", version, rest)),
         ["apis", group, version, rest @ ..] => Route::Resource(place(group, version, rest)),
+        ["openapi", "v2"] => Route::OpenApiV2,
         ["openapi", "v3"] => Route::OpenApiIndex,
         ["openapi", "v3", rest @ ..] => Route::OpenApi(rest.join("/")),
         _ => Route::Unknown,

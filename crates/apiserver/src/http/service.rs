@@ -24,7 +24,7 @@ use crate::core::Core;
 use crate::counters::RequestKey;
 use crate::faults::{Fault, RequestKind};
 use crate::status::Refusal;
-use crate::{discovery, openapi, verbs};
+use crate::{discovery, health, metrics, openapi, verbs};
 
 /// The maximum size of a request body.
 const BODY_MAX: usize = 3 * 1024 * 1024;
@@ -79,11 +79,13 @@ impl Service {
         let route = route::parse(&path);
         let place = match &route {
             Route::Resource(place) => Some(place),
-            Route::Health
+            Route::Health { .. }
             | Route::Version
+            | Route::Metrics
             | Route::Groups { .. }
             | Route::Group(_)
             | Route::GroupVersion(..)
+            | Route::OpenApiV2
             | Route::OpenApiIndex
             | Route::OpenApi(_)
             | Route::Unknown => None,
@@ -146,10 +148,10 @@ async fn serve(
     route: &Route,
     verb: &str,
 ) -> Result<Answer, Refusal> {
-    auth::authorize(&call.user, route, verb, &call.path)?;
+    auth::authorize(core, &call.user, route, (&call.method, &call.path, &call.query))?;
     match route {
-        Route::Health if core.is_ready() => Ok(Answer::text(200, "ok")),
-        Route::Health => Ok(Answer::text(500, "not ready")),
+        Route::Health { endpoint, check } => health::answer(core, (endpoint, check), &call.query),
+        Route::Metrics => Ok(metrics::answer(core)),
         Route::Version => Ok(Answer::json(200, &version())),
         Route::Groups { legacy } => {
             Ok(discovery::groups(&core.registry.kinds(), &call.accept, *legacy))
@@ -158,6 +160,7 @@ async fn serve(
         Route::GroupVersion(group, version) => {
             discovery::version(&core.registry.kinds(), group, version)
         }
+        Route::OpenApiV2 => Ok(openapi::v2::document(&core.registry.kinds(), &call.accept)),
         Route::OpenApiIndex => Ok(openapi::index(&core.registry.kinds())),
         Route::OpenApi(path) => openapi::document(&core.registry.kinds(), path),
         Route::Unknown => Err(Refusal::no_such_page()),
@@ -209,10 +212,11 @@ where
     let (head, body) = request.into_parts();
     let header = |name| text(&head.headers, name);
     let authorization = head.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let mut user = service.core.tokens.user(authorization)?;
+    let mut user = auth::authenticate(&service.core, authorization)?;
     if authorization.is_none() {
         user = service.user.clone();
     }
+    let user = auth::impersonated(&service.core, user.authenticated(), &head.headers)?;
     let content_type = header(CONTENT_TYPE);
     let content_type = content_type.split(';').next().unwrap_or_default().trim().to_lowercase();
     Ok(Call {

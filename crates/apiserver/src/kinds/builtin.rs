@@ -26,6 +26,27 @@ pub(crate) enum Builtin {
     CustomResourceDefinition,
     ValidatingWebhookConfiguration,
     ApiService,
+    Service,
+    Review(Review),
+}
+
+/// A kind of question: it is answered and never stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Review {
+    /// Who asks.
+    SelfSubject,
+    /// Whether the asking user may do something.
+    SelfSubjectAccess,
+    /// What the asking user may do in a namespace.
+    SelfSubjectRules,
+    /// Whether a user may do something.
+    SubjectAccess,
+    /// Whether a user may do something in a namespace.
+    LocalSubjectAccess,
+    /// Whose a token is.
+    Token,
+    /// `serviceaccounts/token`: a new token of a service account.
+    TokenRequest,
 }
 
 /// A row of the table of built-in resources.
@@ -42,8 +63,10 @@ struct Row {
 }
 
 const RBAC: &str = "rbac.authorization.k8s.io";
+const AUTHENTICATION: &str = "authentication.k8s.io";
+const AUTHORIZATION: &str = "authorization.k8s.io";
 
-const ROWS: [Row; 14] = [
+const ROWS: [Row; 22] = [
     row(Builtin::ConfigMap, "", "configmaps", "ConfigMap", include_str!("schemas/configmap.json"))
         .short(&["cm"]),
     row(Builtin::Event, "", "events", "Event", include_str!("schemas/event.json")).short(&["ev"]),
@@ -59,6 +82,9 @@ const ROWS: [Row; 14] = [
         include_str!("schemas/serviceaccount.json"),
     )
     .short(&["sa"]),
+    row(Builtin::Service, "", "services", "Service", include_str!("schemas/service.json"))
+        .short(&["svc"])
+        .categories(&["all"]),
     row(
         Builtin::ApiService,
         "apiregistration.k8s.io",
@@ -126,7 +152,64 @@ const ROWS: [Row; 14] = [
         "RoleBinding",
         include_str!("schemas/rolebinding.json"),
     ),
+    row(
+        Builtin::Review(Review::SelfSubject),
+        AUTHENTICATION,
+        "selfsubjectreviews",
+        "SelfSubjectReview",
+        include_str!("schemas/selfsubjectreview.json"),
+    )
+    .cluster(),
+    row(
+        Builtin::Review(Review::Token),
+        AUTHENTICATION,
+        "tokenreviews",
+        "TokenReview",
+        include_str!("schemas/tokenreview.json"),
+    )
+    .cluster(),
+    TOKEN_REQUEST,
+    row(
+        Builtin::Review(Review::LocalSubjectAccess),
+        AUTHORIZATION,
+        "localsubjectaccessreviews",
+        "LocalSubjectAccessReview",
+        include_str!("schemas/subjectaccessreview.json"),
+    ),
+    row(
+        Builtin::Review(Review::SelfSubjectAccess),
+        AUTHORIZATION,
+        "selfsubjectaccessreviews",
+        "SelfSubjectAccessReview",
+        include_str!("schemas/selfsubjectaccessreview.json"),
+    )
+    .cluster(),
+    row(
+        Builtin::Review(Review::SelfSubjectRules),
+        AUTHORIZATION,
+        "selfsubjectrulesreviews",
+        "SelfSubjectRulesReview",
+        include_str!("schemas/selfsubjectrulesreview.json"),
+    )
+    .cluster(),
+    row(
+        Builtin::Review(Review::SubjectAccess),
+        AUTHORIZATION,
+        "subjectaccessreviews",
+        "SubjectAccessReview",
+        include_str!("schemas/subjectaccessreview.json"),
+    )
+    .cluster(),
 ];
+
+/// Served as `serviceaccounts/token` only, so it has no resource of its own.
+const TOKEN_REQUEST: Row = row(
+    Builtin::Review(Review::TokenRequest),
+    AUTHENTICATION,
+    "serviceaccounts",
+    "TokenRequest",
+    include_str!("schemas/tokenrequest.json"),
+);
 
 const fn row(
     builtin: Builtin,
@@ -157,7 +240,13 @@ impl Row {
 
 /// Every built-in resource, in the order of the table.
 pub(crate) fn all() -> Vec<Arc<Resource>> {
-    ROWS.iter().map(|row| Arc::new(resource(row))).collect()
+    let own = ROWS.iter().filter(|row| row.builtin != Builtin::Review(Review::TokenRequest));
+    own.map(|row| Arc::new(resource(row))).collect()
+}
+
+/// The kind of `serviceaccounts/token`.
+pub(crate) fn token_request() -> Arc<Resource> {
+    Arc::new(resource(&TOKEN_REQUEST))
 }
 
 /// Whether the path or kind of a resource is that of a built-in one, in any version.
@@ -203,7 +292,20 @@ impl Builtin {
 
     /// Whether `/status` is served.
     pub(crate) fn has_status(self) -> bool {
-        matches!(self, Self::Namespace | Self::CustomResourceDefinition | Self::ApiService)
+        matches!(
+            self,
+            Self::Namespace | Self::CustomResourceDefinition | Self::ApiService | Self::Service
+        )
+    }
+
+    /// Whether it is a question, which is not stored.
+    pub(crate) fn is_review(self) -> bool {
+        matches!(self, Self::Review(_))
+    }
+
+    /// Whether only the server writes it.
+    pub(crate) fn is_read_only(self) -> bool {
+        matches!(self, Self::ApiService | Self::Service)
     }
 
     /// Whether a write without a resourceVersion is unconditional.
@@ -256,7 +358,9 @@ impl Builtin {
             | Self::Lease
             | Self::CustomResourceDefinition
             | Self::ValidatingWebhookConfiguration
-            | Self::ApiService => NameRule::Subdomain,
+            | Self::ApiService
+            | Self::Service
+            | Self::Review(_) => NameRule::Subdomain,
         }
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::meta::name::NameRule;
 use crate::status;
-pub(crate) use builtin::Builtin;
+pub(crate) use builtin::{Builtin, Review};
 pub(crate) use custom::Custom;
 pub(crate) use registry::{Kinds, Registry};
 
@@ -99,6 +99,11 @@ impl Resource {
 
     pub(crate) fn is_builtin(&self, wanted: Builtin) -> bool {
         self.builtin() == Some(wanted)
+    }
+
+    /// Whether its objects are questions, which are not stored.
+    pub(crate) fn is_review(&self) -> bool {
+        self.builtin().is_some_and(Builtin::is_review)
     }
 
     /// Whether `/status` is served.

@@ -45,7 +45,9 @@ impl Kinds {
             let place =
                 |last: &str| (resource.group.clone(), resource.version.clone(), last.to_owned());
             kinds.by_path.insert(place(&resource.plural), resource.clone());
-            kinds.by_kind.insert(place(&resource.kind), resource.clone());
+            if !resource.is_review() {
+                kinds.by_kind.insert(place(&resource.kind), resource.clone());
+            }
             kinds.all.push(resource);
         }
         kinds
@@ -56,7 +58,7 @@ impl Kinds {
         self.by_path.get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
     }
 
-    /// The resource of a kind.
+    /// The stored resource of a kind.
     pub(crate) fn of_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<Resource>> {
         self.by_kind.get(&(group.to_owned(), version.to_owned(), kind.to_owned()))
     }
@@ -66,7 +68,7 @@ impl Kinds {
         &self.all
     }
 
-    /// One resource per table.
+    /// One resource per table; questions have none.
     pub(crate) fn tables(&self) -> Vec<Arc<Resource>> {
         let mut seen = std::collections::HashSet::new();
         let stored = |resource: &&Arc<Resource>| {
@@ -74,7 +76,10 @@ impl Kinds {
         };
         let (stored, others): (Vec<_>, Vec<_>) = self.all.iter().partition(stored);
         let both = stored.into_iter().chain(others);
-        both.filter(|resource| seen.insert(resource.table.clone())).cloned().collect()
+        both.filter(|resource| !resource.is_review())
+            .filter(|resource| seen.insert(resource.table.clone()))
+            .cloned()
+            .collect()
     }
 
     /// Whether anything is served under a group and version.

@@ -1,5 +1,7 @@
 //! Field numbers and names of the Kubernetes messages.
 
+use super::reviews;
+
 /// The JSON form of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
@@ -22,6 +24,10 @@ pub(super) enum Form {
     Json,
     /// A message that only wraps JSON.
     Raw,
+    /// A message that only wraps a list of strings.
+    Items,
+    /// What the server does not read.
+    Ignored,
     Message(&'static [Field]),
     List(&'static Form),
     Map(&'static Form),
@@ -47,6 +53,7 @@ pub(super) fn of(group: &str, kind: &str) -> Option<&'static [Field]> {
         ("rbac.authorization.k8s.io", "Role") => Some(&ROLE),
         ("rbac.authorization.k8s.io", "ClusterRole") => Some(&CLUSTER_ROLE),
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => Some(&ROLE_BINDING),
+        ("authentication.k8s.io" | "authorization.k8s.io", kind) => reviews::of(kind),
         _ => None,
     }
 }
@@ -56,14 +63,14 @@ pub(super) fn entry(form: Form) -> [Field; 2] {
     [field(1, "key", Form::Given), field(2, "value", form)]
 }
 
-const fn field(number: u64, name: &'static str, form: Form) -> Field {
+pub(super) const fn field(number: u64, name: &'static str, form: Form) -> Field {
     Field { number, name, form }
 }
 
-const TEXTS: Form = Form::List(&Form::Given);
+pub(super) const TEXTS: Form = Form::List(&Form::Given);
 const TEXT_MAP: Form = Form::Map(&Form::Given);
 const BYTES_MAP: Form = Form::Map(&Form::Bytes);
-const METADATA: Field = field(1, "metadata", Form::Message(&OBJECT_META));
+pub(super) const METADATA: Field = field(1, "metadata", Form::Message(&OBJECT_META));
 
 pub(super) static ENVELOPE: [Field; 4] = [
     field(1, "typeMeta", Form::Message(&TYPE_META)),
@@ -111,6 +118,9 @@ static MANAGED_FIELDS: [Field; 7] = [
 ];
 /// A message that only wraps JSON.
 pub(super) static RAW: [Field; 1] = [field(1, "raw", Form::Json)];
+
+/// A message that only wraps a list of strings.
+pub(super) static ITEMS: [Field; 1] = [field(1, "items", TEXTS)];
 
 static NAMESPACE: [Field; 3] = [
     METADATA,

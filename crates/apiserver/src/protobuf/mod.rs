@@ -4,6 +4,7 @@
 //! of the object; unknown ones are refused. Responses are JSON, which every such client accepts.
 
 mod messages;
+mod reviews;
 mod wire;
 
 use jiff::Timestamp;
@@ -102,6 +103,8 @@ fn put(
         | Form::MicroTime
         | Form::Json
         | Form::Raw
+        | Form::Items
+        | Form::Ignored
         | Form::Message(_)) => {
             if let Some(value) = value(payload, form)? {
                 object.insert(name(), value);
@@ -128,8 +131,12 @@ fn value(payload: Payload<'_>, form: Form) -> Result<Option<Value>, Unreadable> 
             .transpose()
             .map_err(|_| Unreadable::Broken)?,
         Form::Raw => message(payload.bytes()?, &messages::RAW)?.get("raw").cloned(),
+        Form::Items => {
+            let wrapped = message(payload.bytes()?, &messages::ITEMS)?;
+            Some(wrapped.get("items").cloned().unwrap_or_else(|| json!([])))
+        }
         Form::Message(fields) => Some(message(payload.bytes()?, fields)?),
-        Form::List(_) | Form::Map(_) => None,
+        Form::List(_) | Form::Map(_) | Form::Ignored => None,
     })
 }
 

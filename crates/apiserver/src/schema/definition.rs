@@ -189,7 +189,8 @@ fn check_list(schema: &Value, path: &Path, errors: &mut Vec<FieldError>) {
             let detail = "must be empty if x-kubernetes-list-type is not map";
             errors.push(FieldError::forbidden(&at, detail));
         }
-        "" | "atomic" | "set" => {}
+        "set" => set_items(schema, &path.child("items"), errors),
+        "" | "atomic" => {}
         other => {
             let known = ["atomic", "map", "set"].map(str::to_owned);
             let at = path.child("x-kubernetes-list-type");
@@ -203,6 +204,22 @@ fn check_list(schema: &Value, path: &Path, errors: &mut Vec<FieldError>) {
             let at = path.child("x-kubernetes-map-type");
             errors.push(FieldError::not_supported(&at, &Value::from(other), &known));
         }
+    }
+}
+
+/// The items of a set are atomic: scalars are, lists by default, and maps if they say so.
+fn set_items(schema: &Value, path: &Path, errors: &mut Vec<FieldError>) {
+    let items = schema.get("items").unwrap_or(&Value::Null);
+    let detail = "must be atomic as item of a list with x-kubernetes-list-type=set";
+    let shown = items.get("x-kubernetes-list-type").unwrap_or(&Value::Null);
+    match text(items, "type") {
+        "array" if !matches!(text(items, "x-kubernetes-list-type"), "" | "atomic") => {
+            errors.push(FieldError::invalid(&path.child("x-kubernetes-list-type"), shown, detail));
+        }
+        "object" if text(items, "x-kubernetes-map-type") != "atomic" => {
+            errors.push(FieldError::invalid(&path.child("x-kubernetes-map-type"), shown, detail));
+        }
+        _ => {}
     }
 }
 

@@ -42,6 +42,15 @@ impl FieldSelector {
         Ok(Self { requirements })
     }
 
+    /// The selector with other names of fields.
+    #[must_use]
+    pub fn renamed(mut self, name: impl Fn(&str) -> String) -> Self {
+        for requirement in &mut self.requirements {
+            requirement.field = name(&requirement.field);
+        }
+        self
+    }
+
     /// The requirements, in order.
     pub fn requirements(&self) -> &[FieldRequirement] {
         &self.requirements

@@ -98,6 +98,11 @@ impl Store {
         self.shared.read().tables.get(table)?.objects.get(key).cloned()
     }
 
+    /// How many objects a table has.
+    pub(crate) fn count(&self, table: &str) -> usize {
+        self.shared.read().tables.get(table).map_or(0, |table| table.objects.len())
+    }
+
     /// The objects under a prefix.
     pub(crate) fn list(&self, table: &str, prefix: &str) -> Listing {
         let state = self.shared.read();

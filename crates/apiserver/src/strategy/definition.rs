@@ -182,6 +182,20 @@ fn stored(value: &Value, errors: &mut Vec<FieldError>) {
         let why = format!("must have the storage version {missing}");
         errors.push(FieldError::invalid(&path, stored, why));
     }
+    let versions = value.pointer("/spec/versions").and_then(Value::as_array);
+    let is_there =
+        |name: &str| versions.into_iter().flatten().any(|version| text(version, "/name") == name);
+    for (index, name) in list.iter().enumerate() {
+        let name = name.as_str().unwrap_or_default();
+        if !is_there(name) {
+            let why = format!(
+                "missing from spec.versions; {name} was previously a storage version, and must \
+                 remain in spec.versions until a storage migration ensures no data remains \
+                 persisted in {name} and removes {name} from status.storedVersions"
+            );
+            errors.push(FieldError::invalid_text(&path.index(index), name, why));
+        }
+    }
 }
 
 fn immutable(value: &Value, old: &Value, errors: &mut Vec<FieldError>) {

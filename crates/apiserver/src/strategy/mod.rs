@@ -3,6 +3,7 @@
 mod definition;
 mod hooks;
 mod plain;
+mod rbac;
 
 use serde_json::{Map, Value, json};
 
@@ -40,7 +41,7 @@ pub(crate) fn reset_system(object: &mut Value) {
 pub(crate) fn before_update(ctx: &RequestContext<'_>, next: &mut Value, old: &Value) {
     let (resource, sub) = (ctx.resource, ctx.sub);
     match sub {
-        Subresource::Main | Subresource::Scale => {
+        Subresource::Main | Subresource::Scale | Subresource::Token => {
             if resource.has_status() && !resource.is_builtin(Builtin::Namespace) {
                 take_over(next, old, "status");
             }
@@ -206,7 +207,7 @@ pub(crate) fn default_early(builtin: Builtin, object: &mut Value) {
     match builtin {
         Builtin::Namespace => plain::label_namespace(object),
         Builtin::Secret => plain::default_secret(object),
-        Builtin::RoleBinding | Builtin::ClusterRoleBinding => plain::default_binding(object),
+        Builtin::RoleBinding | Builtin::ClusterRoleBinding => rbac::default_binding(object),
         Builtin::CustomResourceDefinition => definition::default(object),
         Builtin::ValidatingWebhookConfiguration => hooks::default(object),
         Builtin::Role | Builtin::ClusterRole => {
@@ -223,7 +224,9 @@ pub(crate) fn default_early(builtin: Builtin, object: &mut Value) {
         | Builtin::ServiceAccount
         | Builtin::Event
         | Builtin::RegardingEvent
-        | Builtin::ApiService => {}
+        | Builtin::ApiService
+        | Builtin::Service
+        | Builtin::Review(_) => {}
     }
 }
 
@@ -242,7 +245,9 @@ fn default_builtin(builtin: Builtin, object: &mut Value, new: bool) {
         | Builtin::RoleBinding
         | Builtin::ClusterRoleBinding
         | Builtin::ValidatingWebhookConfiguration
-        | Builtin::ApiService => {}
+        | Builtin::ApiService
+        | Builtin::Service
+        | Builtin::Review(_) => {}
     }
 }
 
@@ -253,14 +258,17 @@ fn validate_builtin(builtin: Builtin, value: &Value, old: Option<&Value>) -> Vec
         Builtin::Event => plain::validate_event(value, false),
         Builtin::RegardingEvent => plain::validate_event(&events::to_core(value), true),
         Builtin::Lease => plain::validate_lease(value),
-        Builtin::RoleBinding | Builtin::ClusterRoleBinding => plain::validate_binding(value, old),
+        Builtin::RoleBinding => rbac::validate_binding(value, old, true),
+        Builtin::ClusterRoleBinding => rbac::validate_binding(value, old, false),
         Builtin::CustomResourceDefinition => definition::validate(value, old),
         Builtin::ValidatingWebhookConfiguration => hooks::validate(value),
+        Builtin::Role => rbac::validate_role(value, true),
+        Builtin::ClusterRole => rbac::validate_role(value, false),
         Builtin::Namespace
         | Builtin::ServiceAccount
-        | Builtin::Role
-        | Builtin::ClusterRole
-        | Builtin::ApiService => Vec::new(),
+        | Builtin::ApiService
+        | Builtin::Service
+        | Builtin::Review(_) => Vec::new(),
     }
 }
 

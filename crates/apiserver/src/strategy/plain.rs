@@ -46,21 +46,6 @@ pub(super) fn default_secret(object: &mut Value) {
     }
 }
 
-pub(super) fn default_binding(object: &mut Value) {
-    if text(object, "/roleRef/apiGroup").is_empty() && object["roleRef"].is_object() {
-        object["roleRef"]["apiGroup"] = json!("rbac.authorization.k8s.io");
-    }
-    for subject in object["subjects"].as_array_mut().into_iter().flatten() {
-        let group = match subject["kind"].as_str().unwrap_or_default() {
-            "User" | "Group" => "rbac.authorization.k8s.io",
-            _ => continue,
-        };
-        if subject["apiGroup"].as_str().unwrap_or_default().is_empty() {
-            subject["apiGroup"] = json!(group);
-        }
-    }
-}
-
 pub(super) fn validate_config_map(value: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = keys(value, &["data", "binaryData"]);
     let doubled = value["data"].as_object().into_iter().flatten();
@@ -136,19 +121,6 @@ pub(super) fn validate_lease(value: &Value) -> Vec<FieldError> {
         let path = spec.child("leaseTransitions");
         let why = "must be greater than or equal to 0";
         errors.push(FieldError::invalid(&path, &json!(turns), why));
-    }
-    errors
-}
-
-pub(super) fn validate_binding(value: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let path = Path::new("roleRef");
-    if text(value, "/roleRef/name").is_empty() {
-        errors.push(FieldError::required(&path.child("name"), ""));
-    }
-    if old.is_some_and(|old| old["roleRef"] != value["roleRef"]) {
-        let shown = &value["roleRef"];
-        errors.push(FieldError::invalid(&path, shown, "cannot change roleRef"));
     }
     errors
 }

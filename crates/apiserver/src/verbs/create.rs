@@ -72,7 +72,7 @@ pub(crate) async fn create(
     lifecycle(ctx, text(&object, "/metadata/name"))?;
     ctx.warn(strategy::duplicate_owners(&object));
     strategy::prepare_create(ctx.resource, &mut object);
-    system_fields(ctx, &mut object)?;
+    let drawn = system_fields(ctx, &mut object)?;
     ctx.warn(strategy::warnings(ctx.resource, &object));
     let errors = strategy::validate_create(ctx.resource, &object);
     if !errors.is_empty() {
@@ -82,7 +82,7 @@ pub(crate) async fn create(
     let reviewed = Reviewed { operation: Operation::Create, object: Some(&object), old: None };
     let warnings = admission::review(ctx, &reviewed).await?;
     ctx.warn(warnings);
-    store(ctx, object).await
+    store(ctx, object, drawn).await
 }
 
 /// Refuses creation in a missing or terminating namespace, or of a terminating CRD.
@@ -136,11 +136,11 @@ fn preconditions(ctx: &RequestContext<'_>) -> Vec<Precondition> {
     namespace.into_iter().chain(definition).collect()
 }
 
-/// Sets the system fields of a new object.
-fn system_fields(ctx: &RequestContext<'_>, object: &mut Value) -> Result<(), Refusal> {
-    let Some(root) = object.as_object_mut() else { return Ok(()) };
+/// Sets the system fields of a new object; returns whether its name was generated.
+fn system_fields(ctx: &RequestContext<'_>, object: &mut Value) -> Result<bool, Refusal> {
+    let Some(root) = object.as_object_mut() else { return Ok(false) };
     let metadata = root.entry("metadata").or_insert_with(|| json!({}));
-    let Some(metadata) = metadata.as_object_mut() else { return Ok(()) };
+    let Some(metadata) = metadata.as_object_mut() else { return Ok(false) };
     for wiped in [
         "selfLink",
         "resourceVersion",
@@ -162,20 +162,20 @@ fn system_fields(ctx: &RequestContext<'_>, object: &mut Value) -> Result<(), Ref
     }
     let prefix = metadata.get("generateName").and_then(Value::as_str).unwrap_or_default();
     let named = metadata.get("name").and_then(Value::as_str).is_some_and(|name| !name.is_empty());
-    if !named && !prefix.is_empty() {
+    let drawn = !named && !prefix.is_empty();
+    if drawn {
         let name = generated(prefix, &clock::suffix()?);
         metadata.insert("name".to_owned(), json!(name));
-        metadata.insert(GENERATED.to_owned(), json!(true));
     }
-    Ok(())
+    Ok(drawn)
 }
 
-/// Marks a generated name until the object is stored.
-const GENERATED: &str = "\u{0}drawn";
-
-async fn store(ctx: &RequestContext<'_>, mut object: Value) -> Result<Arc<Entry>, Refusal> {
-    let drawn =
-        object["metadata"].as_object_mut().and_then(|meta| meta.remove(GENERATED)).is_some();
+/// Stores a new object; a generated name that is taken is generated again.
+async fn store(
+    ctx: &RequestContext<'_>,
+    mut object: Value,
+    drawn: bool,
+) -> Result<Arc<Entry>, Refusal> {
     check_depth(&object)?;
     let mut name = text(&object, "/metadata/name").to_owned();
     let tries = if drawn { NAME_ATTEMPTS } else { 1 };

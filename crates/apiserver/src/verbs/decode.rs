@@ -1,6 +1,7 @@
 //! Decodes request bodies.
 
 use serde_json::Value;
+use serde_saphyr::{DuplicateKeyPolicy, Error, Options};
 
 use super::RequestContext;
 use super::json::{self, Parsed};
@@ -17,13 +18,14 @@ use crate::{clock, normalize, protobuf};
 const BODIES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 /// The format that Go clients prefer for built-in kinds.
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+const YAML: &str = "application/yaml";
 const SUMMARY: usize = 30;
 
 /// Parses a body as JSON, YAML, or for some built-in kinds protobuf.
 pub(crate) fn body(call: &Call, resource: &Resource) -> Result<Parsed, Refusal> {
     let parsed = match call.content_type.as_str() {
         "" | "application/json" => json::parse(&call.body),
-        "application/yaml" => yaml(&call.body),
+        YAML => yaml(&call.body),
         PROTOBUF if protobuf::is_known(&resource.group, &resource.kind) => {
             let read = protobuf::read(&call.body, (&resource.group, &resource.kind));
             let value = read.map_err(|why| Refusal::bad_request(why.to_string()))?;
@@ -51,13 +53,31 @@ pub(crate) fn yaml(bytes: &[u8]) -> Result<Parsed, String> {
         return Ok(parsed);
     }
     let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
-    let options = serde_saphyr::Options::default();
+    let mut options = Options::default();
+    options.duplicate_keys = DuplicateKeyPolicy::LastWins;
     let value: Value =
         serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?;
     if is_deeper(&value, DEPTH_MAX) {
         return Err("exceeded max depth".to_owned());
     }
     Ok(Parsed { value, duplicates: Vec::new() })
+}
+
+/// What Kubernetes says of the first key that a document in YAML gives twice; `duplicates` are
+/// those of a document in JSON.
+pub(crate) fn yaml_duplicate(bytes: &[u8], duplicates: &[String]) -> Option<String> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    if duplicates.is_empty() && json::parse(bytes).is_ok() {
+        return None;
+    }
+    let strict = serde_saphyr::from_str_with_options::<Value>(text, Options::default());
+    let mut error = strict.err()?;
+    while let Error::WithSnippet { error: inner, .. } = error {
+        error = *inner;
+    }
+    let Error::DuplicateMappingKey { key, location } = error else { return None };
+    let (line, key) = (location.line(), key.unwrap_or_default());
+    Some(format!("yaml: unmarshal errors:\n  line {line}: key {key:?} already set in map"))
 }
 
 /// Decodes an object to create or replace.
@@ -70,7 +90,13 @@ pub(crate) fn object(ctx: &mut RequestContext<'_>, call: &Call) -> Result<Value,
         format!("{kind} in version \"{version}\" cannot be handled as a {}", ctx.resource.kind);
     let unknown = normalize::normalize(ctx.resource, &mut value)
         .map_err(|why| Refusal::bad_request(format!("{handled}: {why}")))?;
-    if let Some(strict) = complain(ctx, parsed.duplicates, unknown) {
+    let doubled = match call.content_type.as_str() {
+        YAML if ctx.options.validation == FieldValidation::Strict => {
+            yaml_duplicate(&call.body, &parsed.duplicates)
+        }
+        _ => None,
+    };
+    if let Some(strict) = doubled.or_else(|| complain(ctx, parsed.duplicates, unknown)) {
         let message = format!("{handled}: strict decoding error: {strict}");
         return Err(Refusal::bad_request(message));
     }

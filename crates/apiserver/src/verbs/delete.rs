@@ -126,7 +126,7 @@ async fn all(
             (text(&entry.value, "/metadata/namespace"), text(&entry.value, "/metadata/name"));
         let mut ctx = RequestContext::new(core, resource, place, user);
         ctx.options.dry_run = options.dry_run;
-        match delete_as(&mut ctx, options, true).await {
+        match delete_one_of_many(&mut ctx, options).await {
             Ok(_) => {}
             Err(refusal) if refusal.code == 404 => {}
             Err(refusal) => return Err(refusal),
@@ -142,6 +142,14 @@ pub(crate) async fn delete(
     options: &DeleteOptions,
 ) -> Result<Outcome, Refusal> {
     delete_as(ctx, options, false).await
+}
+
+/// Deletes an object as one of a collection.
+pub(crate) async fn delete_one_of_many(
+    ctx: &mut RequestContext<'_>,
+    options: &DeleteOptions,
+) -> Result<Outcome, Refusal> {
+    delete_as(ctx, options, true).await
 }
 
 async fn delete_as(

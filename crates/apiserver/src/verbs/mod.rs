@@ -24,7 +24,7 @@ use crate::http::{Answer, Call};
 use crate::kinds::{Builtin, Resource};
 use crate::status::Refusal;
 use crate::store::Entry;
-use crate::view;
+use crate::{reviews, view};
 use options::{WriteKind, WriteOptions};
 
 /// The subresource of a request.
@@ -35,6 +35,8 @@ pub(crate) enum Subresource {
     Scale,
     /// The finalizers in the spec of a namespace.
     Finalize,
+    /// A new token of a service account.
+    Token,
 }
 
 /// The object, user and options of a request.
@@ -126,7 +128,7 @@ pub(crate) async fn dispatch(
             watch::watch(core, call, place, &resource).await
         }
         "GET" | "HEAD" => list::list(core, call, place, &resource, &form).await,
-        "POST" => create::serve(context(core, call, place, (&resource, sub))?, call, &form).await,
+        "POST" => post(context(core, call, place, (&resource, sub))?, call, &form).await,
         "PUT" => update::serve(context(core, call, place, (&resource, sub))?, call, &form).await,
         "PATCH" => patch::serve(context(core, call, place, (&resource, sub))?, call, &form).await,
         "DELETE" if named => {
@@ -146,6 +148,17 @@ pub(crate) async fn dispatch(
             refusal.warnings.insert(0, warning);
             Err(refusal)
         }
+    }
+}
+
+/// Creates an object, or answers a question.
+async fn post(ctx: RequestContext<'_>, call: &Call, form: &Form) -> Result<Answer, Refusal> {
+    if ctx.sub == Subresource::Token {
+        return reviews::serve_token(ctx, call, form).await;
+    }
+    match ctx.resource.builtin() {
+        Some(Builtin::Review(review)) => reviews::serve(ctx, call, (form, review)).await,
+        Some(_) | None => create::serve(ctx, call, form).await,
     }
 }
 
@@ -206,9 +219,12 @@ fn resolve(core: &Core, call: &Call, place: &Place) -> Result<Arc<Resource>, Ref
     }
     let no_collection_delete =
         !named && method == "DELETE" && resource.is_builtin(Builtin::Namespace);
-    let named_post = named && method == "POST" && !custom;
-    let read_only = resource.is_builtin(Builtin::ApiService) && writes;
-    if no_collection_delete || named_post || read_only {
+    let token = resource.is_builtin(Builtin::ServiceAccount) && place.sub == "token";
+    let named_post = named && method == "POST" && !custom && !token;
+    let read_only = writes && resource.builtin().is_some_and(Builtin::is_read_only);
+    let only_asked = resource.is_review() && (method != "POST" || named);
+    let only_made = token && method != "POST";
+    if no_collection_delete || named_post || read_only || only_asked || only_made {
         return Err(Refusal::method_not_allowed());
     }
     Ok(resource.clone())
@@ -222,6 +238,7 @@ fn subresource(resource: &Resource, place: &Place) -> Result<Subresource, Refusa
             Ok(Subresource::Scale)
         }
         "finalize" if resource.is_builtin(Builtin::Namespace) => Ok(Subresource::Finalize),
+        "token" if resource.is_builtin(Builtin::ServiceAccount) => Ok(Subresource::Token),
         _ if resource.custom().is_some() => Err(Refusal::not_found(resource, &place.name)),
         _ => Err(Refusal::no_such_resource()),
     }

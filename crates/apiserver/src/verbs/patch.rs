@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::create::{check_namespace, warned};
 use super::json::Parsed;
-use super::update::{Edit, same_name, update};
+use super::options::FieldValidation;
+use super::update::{Edit, same_name, unnamed, update};
 use super::{RequestContext, Subresource, decode, json as text_json, scale, written};
 use crate::core::text;
 use crate::http::negotiate::Form;
@@ -31,7 +32,7 @@ pub(crate) async fn serve(
         STRATEGIC if ctx.resource.custom().is_none() || ctx.sub == Subresource::Scale => {
             Box::new(Patch { kind: Kind::Strategic, body: call.body.clone() })
         }
-        APPLY => Box::new(Apply { config: config(&mut ctx, call)? }),
+        APPLY => Box::new(config(&ctx, call)?),
         _ => return Err(unsupported(&ctx)),
     };
     if ctx.sub == Subresource::Scale {
@@ -148,7 +149,7 @@ fn unsupported(ctx: &RequestContext<'_>) -> Refusal {
 }
 
 /// Decodes an applied configuration.
-fn config(ctx: &mut RequestContext<'_>, call: &Call) -> Result<Value, Refusal> {
+fn config(ctx: &RequestContext<'_>, call: &Call) -> Result<Apply, Refusal> {
     let parsed = decode::yaml(&call.body)
         .map_err(|why| Refusal::bad_request(format!("error decoding YAML: {why}")))?;
     let config = parsed.value;
@@ -159,16 +160,14 @@ fn config(ctx: &mut RequestContext<'_>, call: &Call) -> Result<Value, Refusal> {
              unmarshal {found} into Go value of type map[string]interface {{}}"
         )));
     }
-    let doubled: Vec<String> =
-        parsed.duplicates.into_iter().map(|path| format!("duplicate field \"{path}\"")).collect();
-    ctx.warn(doubled);
     same_kind(ctx, &config)?;
     same_name(ctx.name, &config)?;
     check_namespace(ctx.resource, ctx.namespace, &config)?;
     if config.pointer("/metadata/managedFields").is_some() {
         return Err(Refusal::bad_request("metadata.managedFields must be nil"));
     }
-    Ok(config)
+    let doubled = decode::yaml_duplicate(&call.body, &parsed.duplicates);
+    Ok(Apply { config, doubled })
 }
 
 fn same_kind(ctx: &RequestContext<'_>, config: &Value) -> Result<(), Refusal> {
@@ -183,11 +182,32 @@ fn same_kind(ctx: &RequestContext<'_>, config: &Value) -> Result<(), Refusal> {
 
 struct Apply {
     config: Value,
+    /// What is wrong with a key that is given twice.
+    doubled: Option<String>,
+}
+
+impl Apply {
+    /// Applies the configuration; in strict mode no key may be given twice.
+    fn onto(
+        &self,
+        ctx: &mut RequestContext<'_>,
+        current: Option<&Value>,
+    ) -> Result<Value, Refusal> {
+        let applied = managed::apply(ctx, current, &self.config)?;
+        match &self.doubled {
+            Some(why) if ctx.options.validation == FieldValidation::Strict => {
+                Err(Refusal::bad_request(format!(
+                    "error strict decoding patch: error converting YAML to JSON: {why}"
+                )))
+            }
+            Some(_) | None => Ok(applied),
+        }
+    }
 }
 
 impl Edit for Apply {
     fn edit(&self, ctx: &mut RequestContext<'_>, current: &Value) -> Result<Value, Refusal> {
-        managed::apply(ctx, Some(current), &self.config)
+        self.onto(ctx, Some(current))
     }
 
     fn missing(&self, ctx: &mut RequestContext<'_>) -> Result<Value, Refusal> {
@@ -203,13 +223,9 @@ impl Edit for Apply {
             return Err(Refusal::conflict(ctx.resource, ctx.name, &why));
         }
         if text(&self.config, "/metadata/name").is_empty() {
-            return Err(Refusal::bad_request(format!(
-                "the name of the object ({} based on URL) was undeterminable: name must be \
-                 provided",
-                ctx.name
-            )));
+            return Err(unnamed(ctx.name));
         }
-        managed::apply(ctx, None, &self.config)
+        self.onto(ctx, None)
     }
 
     fn manages(&self) -> bool {

@@ -26,6 +26,11 @@ impl Selection {
                 return Err(Refusal::bad_request(message));
             }
         }
+        let fields = if resource.is_builtin(Builtin::RegardingEvent) {
+            fields.renamed(|field| regarding(field).unwrap_or_else(|| field.to_owned()))
+        } else {
+            fields
+        };
         Ok(Self { labels, fields })
     }
 
@@ -66,7 +71,8 @@ fn supported(resource: &Resource, field: &str) -> bool {
     match resource.builtin() {
         Some(Builtin::Namespace) => field == "status.phase",
         Some(Builtin::Secret) => field == "type",
-        Some(Builtin::Event | Builtin::RegardingEvent) => EVENT_FIELDS.contains(&field),
+        Some(Builtin::Event) => EVENT_FIELDS.contains(&field),
+        Some(Builtin::RegardingEvent) => regarding(field).is_some(),
         Some(_) | None => false,
     }
 }
@@ -84,6 +90,17 @@ const EVENT_FIELDS: [&str; 11] = [
     "source",
     "type",
 ];
+
+/// The field of `v1` for a selectable one of `events.k8s.io/v1`: the objects are the same.
+fn regarding(field: &str) -> Option<String> {
+    let core = match field.strip_prefix("regarding.") {
+        Some(rest) => format!("involvedObject.{rest}"),
+        None if field == "reportingController" => "reportingComponent".to_owned(),
+        None if matches!(field, "reason" | "type") => field.to_owned(),
+        None => return None,
+    };
+    EVENT_FIELDS.contains(&core.as_str()).then_some(core)
+}
 
 /// The value of a field; empty if absent.
 fn value_of(object: &Value, field: &str) -> String {

@@ -14,7 +14,7 @@ use crate::kinds::{Builtin, Resource};
 use crate::meta::field::{FieldError, Path};
 use crate::status::Refusal;
 use crate::store::{Entry, Expect, Write, WriteError};
-use crate::{managed, strategy, view};
+use crate::{auth, managed, strategy, view};
 
 /// Attempts on newer versions of the object.
 const TRIES: usize = 100;
@@ -50,11 +50,21 @@ pub(crate) async fn serve(
         return scale::put(ctx, call, form).await;
     }
     let object = decode::object(&mut ctx, call).map_err(|refusal| warned(&ctx, refusal))?;
+    if text(&object, "/metadata/name").is_empty() {
+        return Err(unnamed(ctx.name));
+    }
     same_name(ctx.name, &object)?;
     check_namespace(ctx.resource, ctx.namespace, &object)?;
     let put = Put { object };
     let (entry, made) = update(&mut ctx, &put).await.map_err(|refusal| warned(&ctx, refusal))?;
     written(if made { 201 } else { 200 }, &ctx, &entry, (form, call))
+}
+
+/// The refusal of an object without a name.
+pub(crate) fn unnamed(name: &str) -> Refusal {
+    Refusal::bad_request(format!(
+        "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+    ))
 }
 
 /// Refuses an object of another name than its path.
@@ -73,21 +83,17 @@ struct Put {
 }
 
 impl Edit for Put {
-    fn edit(&self, ctx: &mut RequestContext<'_>, _current: &Value) -> Result<Value, Refusal> {
-        let mut object = self.object.clone();
-        if text(&object, "/metadata/name").is_empty() {
-            object["metadata"]["name"] = json!(ctx.name);
-        }
-        Ok(object)
+    fn edit(&self, _ctx: &mut RequestContext<'_>, _current: &Value) -> Result<Value, Refusal> {
+        Ok(self.object.clone())
     }
 
     fn missing(&self, ctx: &mut RequestContext<'_>) -> Result<Value, Refusal> {
         if !ctx.resource.builtin().is_some_and(Builtin::created_by_update) {
             return Err(ctx.not_found());
         }
-        let mut object = self.object.clone();
-        object["metadata"]["name"] = json!(ctx.name);
-        Ok(object)
+        // The object with this uid is gone, and no creation brings it back.
+        precondition(ctx, text(&self.object, "/metadata/uid"), &Value::Null)?;
+        Ok(self.object.clone())
     }
 
     fn uid(&self) -> Option<&str> {
@@ -103,6 +109,7 @@ pub(crate) async fn update(
     for _ in 0..TRIES {
         let Some(current) = ctx.current() else {
             let mut object = edit.missing(ctx)?;
+            auth::authorize_creation(ctx)?;
             if !edit.manages() {
                 managed::on_create(ctx, &mut object);
             }
@@ -148,6 +155,7 @@ fn prepared(
     }
     ctx.warn(strategy::duplicate_owners(&next));
     strategy::prepare_update(ctx, &mut next, old);
+    managed::keep_times(ctx, old, &mut next);
     ctx.warn(strategy::warnings(ctx.resource, &next));
     let errors = strategy::validate_update(ctx, &next, old);
     if !errors.is_empty() {

@@ -2,17 +2,21 @@
 
 #![expect(clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
+mod access;
 #[path = "../rig/call.rs"]
 mod call;
 mod client;
+mod cluster;
 mod events;
 mod faults;
 #[path = "../replay/hook.rs"]
 mod hook;
 mod limits;
+mod reviews;
 mod terminating;
 mod tls;
 mod watches;
 mod webhooks;
+mod writes;
 
 pub(crate) use call::call;

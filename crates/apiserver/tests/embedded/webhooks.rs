@@ -117,3 +117,135 @@ async fn a_webhook_with_another_ca_is_not_trusted() {
     assert_eq!((code, &response["reason"]), (500, &json!("InternalError")), "{response}");
     assert!(hook.asked.lock().expect("asked").is_empty());
 }
+
+/// The requests that a webhook was sent, without what differs from run to run.
+async fn asked_by(deeds: impl AsyncFn(&ApiServer)) -> Vec<Value> {
+    let server = ApiServer::builder().build().await.expect("a server");
+    let hook = hook::start().await;
+    let rules = json!({"rules": [{
+        "operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"],
+    }]});
+    guard(&server, &configured(&hook, "allow", &rules)).await;
+    deeds(&server).await;
+    let asked = hook.asked.lock().expect("asked");
+    asked.iter().map(|(_, review)| review["request"].clone()).collect()
+}
+
+async fn apply(server: &ApiServer, name: &str) -> u16 {
+    let path = format!("{MAPS}/{name}?fieldManager=m&force=true");
+    let body = map(name).to_string().into_bytes();
+    let request = hyper::Request::patch(path)
+        .header("content-type", "application/apply-patch+yaml")
+        .body(kube_client::client::Body::from(body))
+        .expect("a request");
+    server.client().send(request).await.expect("a response").status().as_u16()
+}
+
+// Requirement: AK-50
+#[tokio::test]
+async fn reviews_have_the_options_of_their_operation() {
+    let asked = asked_by(async |server| {
+        assert_eq!(apply(server, "a").await, 201);
+        let client = server.client();
+        let change = json!({"metadata": {"labels": {"a": "b"}}});
+        let path = format!("{MAPS}/a?fieldManager=m");
+        assert_eq!(call(&client, "PATCH", &path, Some(&change)).await.0, 200);
+        assert_eq!(apply(server, "a").await, 200);
+    })
+    .await;
+    let options: Vec<(&Value, &Value)> =
+        asked.iter().map(|request| (&request["operation"], &request["options"])).collect();
+    let of =
+        |kind: &str| json!({"kind": kind, "apiVersion": "meta.k8s.io/v1", "fieldManager": "m"});
+    let (create, update) = (of("CreateOptions"), of("UpdateOptions"));
+    let wanted =
+        [(&json!("CREATE"), &create), (&json!("UPDATE"), &update), (&json!("UPDATE"), &update)];
+    assert_eq!(options, wanted);
+}
+
+// Requirement: AK-50
+#[tokio::test]
+async fn a_review_of_a_generated_name_has_the_object_as_it_is_stored() {
+    let stored = std::sync::Mutex::new(Value::Null);
+    let asked = asked_by(async |server| {
+        let made = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "a-"},
+        });
+        let (code, object) = call(&server.client(), "POST", MAPS, Some(&made)).await;
+        assert_eq!(code, 201);
+        *stored.lock().expect("an object") = object;
+    })
+    .await;
+    let mut stored = stored.into_inner().expect("an object");
+    stored["metadata"].as_object_mut().expect("metadata").remove("resourceVersion");
+    assert_eq!(asked[0]["object"], stored);
+    assert_eq!(asked[0]["name"], stored["metadata"]["name"]);
+}
+
+// Requirement: AK-50
+#[tokio::test]
+async fn the_content_of_a_namespace_is_deleted_as_a_collection() {
+    let asked = asked_by(async |server| {
+        let client = server.client();
+        let room = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "room"}});
+        assert_eq!(call(&client, "POST", "/api/v1/namespaces", Some(&room)).await.0, 201);
+        let maps = "/api/v1/namespaces/room/configmaps";
+        assert_eq!(call(&client, "POST", maps, Some(&map("a"))).await.0, 201);
+        let path = "/api/v1/namespaces/room";
+        assert_eq!(call(&client, "DELETE", path, None).await.0, 200);
+        let gone = async {
+            while call(&client, "GET", path, None).await.0 == 200 {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        };
+        let patience = std::time::Duration::from_mins(1);
+        tokio::time::timeout(patience, gone).await.expect("a deletion in time");
+    })
+    .await;
+    let deletion = asked.iter().find(|request| request["operation"] == "DELETE");
+    let deletion = deletion.expect("a deletion");
+    assert_eq!((deletion.get("name"), &deletion["namespace"]), (None, &json!("room")));
+}
+
+// Requirement: AK-51
+#[tokio::test]
+async fn a_namespace_names_the_resources_whose_deletion_failed() {
+    let server = ApiServer::builder().build().await.expect("a server");
+    let client = server.client();
+    let room = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "room"}});
+    assert_eq!(call(&client, "POST", "/api/v1/namespaces", Some(&room)).await.0, 201);
+    let maps = "/api/v1/namespaces/room/configmaps";
+    for name in ["a", "b"] {
+        assert_eq!(call(&client, "POST", maps, Some(&map(name))).await.0, 201);
+    }
+    let hook = hook::start().await;
+    let rules = json!({"rules": [{
+        "operations": ["DELETE"], "apiGroups": [""], "apiVersions": ["v1"],
+        "resources": ["configmaps"],
+    }]});
+    guard(&server, &configured(&hook, "deny", &rules)).await;
+    assert_eq!(call(&client, "DELETE", "/api/v1/namespaces/room", None).await.0, 200);
+    let conditions = async {
+        loop {
+            let (_, space) = call(&client, "GET", "/api/v1/namespaces/room", None).await;
+            if let Some(list) = space["status"]["conditions"].as_array() {
+                return list.clone();
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    let patience = std::time::Duration::from_mins(1);
+    let conditions = tokio::time::timeout(patience, conditions).await.expect("conditions");
+    let of = |kind: &str| {
+        let found = conditions.iter().find(|condition| condition["type"] == kind);
+        let found = found.expect("a condition");
+        (found["status"].clone(), found["reason"].clone(), found["message"].clone())
+    };
+    let (status, reason, message) = of("NamespaceDeletionContentFailure");
+    assert_eq!((status, reason), (json!("True"), json!("ContentDeletionFailed")));
+    let start = "Failed to delete all resource types, 1 remaining: admission webhook";
+    assert!(message.as_str().unwrap_or_default().starts_with(start), "{message}");
+    let wanted = ("False", "ContentRemoved", "All content successfully removed");
+    let wanted = (json!(wanted.0), json!(wanted.1), json!(wanted.2));
+    assert_eq!(of("NamespaceContentRemaining"), wanted);
+}

@@ -91,3 +91,34 @@ const MAP_FOR_PATCH: &str = r#"{"apiVersion": "v1", "kind": "ConfigMap",
 fn said(word: &str) -> String {
     format!("thing.kubectl.example/one {word}\n")
 }
+
+const LIST: &str = r#"{"apiVersion": "v1", "kind": "List", "items": [
+    {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map"}, "data": {"a": "1"}},
+    {"apiVersion": "kubectl.example/v1", "kind": "Thing", "metadata": {"name": "one"},
+        "spec": {"size": 1}}]}"#;
+
+// Requirement: AK-52
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_is_validated_and_applied() {
+    let Some(kubectl) = Kubectl::start().await else { return };
+    let list = |text: &str| kubectl.write("list.json", text);
+    let said = "configmap/map created\nthing.kubectl.example/one created\n";
+    assert_eq!(kubectl.does(&["apply", "-f", &list(LIST)]), said);
+    let wrong = LIST.replace("size", "sise");
+    let refused = kubectl.ends(&["apply", "-f", &list(&wrong)]);
+    assert!(!refused.well && refused.err.contains("unknown field \"sise\""), "{refused:?}");
+}
+
+// Requirement: AK-49
+#[tokio::test(flavor = "multi_thread")]
+async fn server_side_apply_follows_client_side_apply_without_conflict() {
+    let Some(kubectl) = Kubectl::start().await else { return };
+    kubectl.does(&["apply", "-f", &kubectl.write("map.json", MAP)]);
+    let changed = MAP.replace(r#""kept": "1""#, r#""kept": "3""#);
+    let path = kubectl.write("map.json", &changed);
+    let said = kubectl.does(&["apply", "--server-side", "-f", &path]);
+    assert_eq!(said, "configmap/map serverside-applied\n");
+    let object = kubectl.shows("cm/map");
+    assert_eq!(object["data"]["kept"], "3");
+    assert_eq!(kubectl.does(&["apply", "--server-side", "-f", &path]), said);
+}

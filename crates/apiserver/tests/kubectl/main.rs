@@ -5,6 +5,7 @@
 #![expect(clippy::expect_used, reason = "tests fail by panicking")]
 
 mod apply;
+mod auth;
 #[path = "../rig/call.rs"]
 mod call;
 mod delete;
@@ -63,6 +64,14 @@ impl Kubectl {
         let path: PathBuf = self.folder.path().join(name);
         std::fs::write(&path, text).expect("a file");
         path.to_str().expect("a path in Unicode").to_owned()
+    }
+
+    /// A kubeconfig with another token.
+    pub(crate) fn config_of(&self, token: &str) -> String {
+        let config = self.server.kubeconfig().expect("a kubeconfig");
+        let mut config: Value = serde_json::from_str(&config).expect("JSON");
+        config["users"][0]["user"] = json!({"token": token});
+        self.write("other-config", &config.to_string())
     }
 
     /// A command with the kubeconfig.

@@ -2,7 +2,7 @@
 
 /// Scenario and reason.
 const DEVIATIONS: [(&str, &str); 3] = [
-    ("discovery-builtins", "tokens of service accounts and mutating webhooks are not served"),
+    ("discovery-builtins", "mutating webhooks are not served"),
     ("negotiation-accept", "errors are returned in JSON, never in protobuf"),
     (
         "versions-conversion-none",

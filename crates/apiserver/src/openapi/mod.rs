@@ -1,4 +1,7 @@
-//! `OpenAPI` v3 documents, as far as clients use them.
+//! `OpenAPI` documents, as far as clients use them.
+
+mod protobuf;
+pub(crate) mod v2;
 
 use serde_json::{Value, json};
 
