@@ -61,8 +61,12 @@ coded! {
         KeyMissing { key: String } = "key_missing",
         #[error("cannot rotate: the current key is {current}")]
         KeyChanged { current: String } = "key_changed",
-        #[error("cannot rotate: key {previous} is still in use; `usher key show` counts by what")]
-        KeyInUse { previous: String } = "key_in_use",
+        #[error("cannot rotate: key {previous} is still named by {by}")]
+        KeyInUse {
+            previous: String,
+            /// What names it, and how that ends.
+            by: String,
+        } = "key_in_use",
         /// The file and what to do are in the text.
         #[error("{why}")]
         KeyFileReadOnly { why: String } = "key_file_read_only",

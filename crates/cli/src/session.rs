@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use usher_wire::data_dir;
+use usher_wire::data_dir::{self, Absent};
 use usher_wire::http::Secret;
 use usher_wire::operator::{List, Resource};
 use uuid::Uuid;
@@ -154,13 +154,15 @@ impl Session {
 }
 
 fn endpoint(folder: &Path) -> Result<String, CliError> {
-    let read = data_dir::endpoint(folder).map_err(|_| {
-        let shown = folder.display();
-        CliError::unavailable(format!(
-            "no server runs in \"{shown}\": start one with `usher up`, \
-             or give --data-dir or USHER_URL"
-        ))
-    })?;
+    let shown = folder.display();
+    let announced = data_dir::endpoint(folder).map_err(|why| match why {
+        Absent::Unannounced => format!("no server runs in \"{shown}\": start one"),
+        Absent::Ended { pid } => {
+            format!("the server of \"{shown}\", process {pid}, is gone: start it again")
+        }
+    });
+    let otherwise = "with `usher up`, or give --data-dir or USHER_URL";
+    let read = announced.map_err(|why| CliError::unavailable(format!("{why} {otherwise}")))?;
     Ok(read.url)
 }
 

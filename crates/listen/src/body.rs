@@ -135,14 +135,8 @@ impl<B: Body + Unpin> Body for AnswerBody<B> {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(context);
-        match &polled {
-            Poll::Ready(Some(Ok(_))) => {
-                if let Some(handle) = &self.answering.0 {
-                    handle.update(Activity::advance_answer);
-                }
-            }
-            Poll::Ready(None | Some(Err(_))) => self.answering.end(),
-            Poll::Pending => {}
+        if let Poll::Ready(None | Some(Err(_))) = polled {
+            self.answering.end();
         }
         polled
     }

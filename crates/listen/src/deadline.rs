@@ -17,7 +17,7 @@ pub struct Deadlines {
     pub idle: Duration,
     /// The same after a request with a valid token.
     pub idle_authenticated: Duration,
-    /// Without reading anything of an answer.
+    /// Without reading anything of an answer; without a token, until all of it is read.
     pub write: Duration,
 }
 
@@ -43,8 +43,8 @@ pub(crate) struct Activity {
     reading: usize,
     /// Answers that are being sent.
     answering: usize,
-    /// When an answer last advanced.
-    answered_at: Instant,
+    /// When the answer began that is being sent.
+    answer_since: Instant,
     stalled_since: Option<Instant>,
     /// Whether a token was ever shown.
     authenticated: bool,
@@ -63,7 +63,7 @@ impl Activity {
             handling: 0,
             reading: 0,
             answering: 0,
-            answered_at: now,
+            answer_since: now,
             stalled_since: None,
             authenticated: false,
             idle_authenticated: false,
@@ -107,15 +107,12 @@ impl Activity {
     /// The handler answered.
     pub(crate) fn begin_answer(&mut self, now: Instant, authenticated: bool) {
         self.handling -= 1;
+        if self.answering == 0 && !self.is_stalled() {
+            self.answer_since = now;
+        }
         self.answering += 1;
-        self.answered_at = now;
         self.authenticated |= authenticated;
         self.idle_authenticated = authenticated;
-    }
-
-    /// The peer takes the next part of an answer.
-    pub(crate) fn advance_answer(&mut self, now: Instant) {
-        self.answered_at = now;
     }
 
     pub(crate) fn end_answer(&mut self, now: Instant) {
@@ -136,7 +133,6 @@ impl Activity {
     /// Bytes went out.
     pub(crate) fn sent(&mut self, now: Instant) {
         self.stalled_since = None;
-        self.answered_at = now;
         if self.is_idle() {
             self.idle_since = now;
         }
@@ -162,19 +158,14 @@ impl Activity {
 
     /// Until when the peer must do what, if it has to do anything.
     pub(crate) fn deadline(&self, deadlines: &Deadlines) -> Option<(Instant, CloseReason)> {
+        let head = self.head_since.map(|it| (it + deadlines.header, CloseReason::Header));
+        let rests = self.head_since.is_none() && self.is_idle();
+        let idle = rests.then(|| (self.idle_since + self.idle(deadlines), CloseReason::Idle));
         let stalled = self.stalled_since.map(|it| (it + deadlines.write, CloseReason::Write));
-        let turn = if self.is_idle() {
-            Some(match self.head_since {
-                Some(since) => (since + deadlines.header, CloseReason::Header),
-                None => (self.idle_since + self.idle(deadlines), CloseReason::Idle),
-            })
-        } else if self.answering > 0 && !self.authenticated {
-            // Without a token no answer is an endless stream.
-            Some((self.answered_at + deadlines.write, CloseReason::Write))
-        } else {
-            None
-        };
-        [stalled, turn].into_iter().flatten().min_by_key(|(at, _)| *at)
+        // Without a token no answer is an endless stream, and none is read byte by byte.
+        let limited = !self.authenticated && (self.answering > 0 || self.is_stalled());
+        let answer = limited.then(|| (self.answer_since + deadlines.write, CloseReason::Write));
+        [head, idle, stalled, answer].into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 
     /// Why a connection that ended by itself did so.
@@ -260,8 +251,13 @@ mod tests {
         public.begin_request();
         public.begin_answer(at(1), false);
         assert_eq!(due(&public, accepted), Some((31, CloseReason::Write)));
-        public.advance_answer(at(5));
-        assert_eq!(due(&public, accepted), Some((35, CloseReason::Write)));
+        public.end_answer(at(5));
+        public.stall(at(5));
+        public.sent(at(20));
+        public.stall(at(20));
+        assert_eq!(due(&public, accepted), Some((31, CloseReason::Write)), "bytes gain no time");
+        public.sent(at(25));
+        assert_eq!(due(&public, accepted), Some((37, CloseReason::Idle)));
     }
 
     #[test]

@@ -30,8 +30,6 @@ pub(crate) struct Handle {
     id: Id,
     deadlines: Deadlines,
     activity: Mutex<Activity>,
-    /// Whether the entry was moved to those with a token.
-    authenticated: Mutex<bool>,
     changed: Notify,
     eviction: Arc<Eviction>,
 }
@@ -40,8 +38,7 @@ impl Handle {
     /// Enters a new connection, for which an older one may have to give way; `None` without room.
     pub(crate) fn admit(open: &Arc<Open>, peer: IpAddr, deadlines: Deadlines) -> Option<Arc<Self>> {
         let eviction = Arc::<Eviction>::default();
-        let mut all = lock(open);
-        let id = match all.admit(peer) {
+        let id = match lock(open).admit(peer, Arc::clone(&eviction)) {
             Admission::Admitted(id) => id,
             Admission::Instead(id, older) => {
                 older.tell();
@@ -49,14 +46,11 @@ impl Handle {
             }
             Admission::Refused => return None,
         };
-        all.attach(id, Arc::clone(&eviction));
-        drop(all);
         Some(Arc::new(Self {
             open: Arc::clone(open),
             id,
             deadlines,
             activity: Mutex::new(Activity::accepted(Instant::now())),
-            authenticated: Mutex::new(false),
             changed: Notify::new(),
             eviction,
         }))
@@ -87,7 +81,7 @@ impl Handle {
         }
         let mut all = lock(&self.open);
         if !before.2 && after.2 {
-            *lock(&self.authenticated) = all.authenticate(self.id);
+            all.authenticate(self.id);
         }
         if before.0 != after.0 {
             all.set_waiting(self.id, after.0);
@@ -119,8 +113,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        let authenticated = *lock(&self.authenticated);
-        lock(&self.open).remove(self.id, authenticated);
+        lock(&self.open).remove(self.id);
     }
 }
 

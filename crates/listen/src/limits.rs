@@ -1,10 +1,12 @@
 //! How many connections may be open, and which one gives way to a newer one. Pure: no socket, no
 //! clock.
 //!
-//! Only a connection that has not shown a token and whose turn is the peer's gives way: the one
-//! whose last answer, or accept, is longest ago.
+//! Only a connection that has not shown a token and whose turn is the peer's gives way: of the peer
+//! that has the most, the one whose last answer, or accept, is longest ago. So a flood from few
+//! addresses displaces itself, and no other peer.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr};
 
 /// The most connections at a time.
@@ -44,7 +46,9 @@ pub(crate) struct Connections<T> {
     limits: Limits,
     clock: u64,
     unauthenticated: HashMap<Id, Entry<T>>,
-    authenticated: usize,
+    /// How many of them each peer has.
+    peers: HashMap<IpAddr, usize>,
+    authenticated: HashSet<Id>,
 }
 
 #[derive(Debug)]
@@ -53,26 +57,25 @@ struct Entry<T> {
     /// Smaller is older.
     age: u64,
     waits: bool,
-    /// Missing until the connection is attached.
-    link: Option<T>,
+    link: T,
 }
 
 impl<T> Connections<T> {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self { limits, clock: 0, unauthenticated: HashMap::new(), authenticated: 0 }
+        let (unauthenticated, peers) = (HashMap::new(), HashMap::new());
+        Self { limits, clock: 0, unauthenticated, peers, authenticated: HashSet::new() }
     }
 
     /// Makes room for a connection of this peer, if there is or can be any.
-    pub(crate) fn admit(&mut self, peer: IpAddr) -> Admission<T> {
+    pub(crate) fn admit(&mut self, peer: IpAddr, link: T) -> Admission<T> {
         let peer = group(peer);
-        let of_peer = self.unauthenticated.values().filter(|it| it.peer == peer).count();
         let all = self.unauthenticated.len();
-        let full =
-            all >= self.limits.unauthenticated || all + self.authenticated >= self.limits.total;
-        let gone = if of_peer >= self.limits.per_peer {
+        let full = all >= self.limits.unauthenticated
+            || all + self.authenticated.len() >= self.limits.total;
+        let gone = if self.count(peer) >= self.limits.per_peer {
             Some(self.evict(|it| it.peer == peer))
         } else if full {
-            Some(self.evict(|_| true))
+            Some(self.give_way())
         } else {
             None
         };
@@ -81,21 +84,15 @@ impl<T> Connections<T> {
         }
         let age = self.tick();
         let id = Id(age);
-        self.unauthenticated.insert(id, Entry { peer, age, waits: true, link: None });
+        self.unauthenticated.insert(id, Entry { peer, age, waits: true, link });
+        *self.peers.entry(peer).or_default() += 1;
         match gone.flatten() {
             Some(gone) => Admission::Instead(id, gone),
             None => Admission::Admitted(id),
         }
     }
 
-    /// How the connection can be reached; it can give way from now on.
-    pub(crate) fn attach(&mut self, id: Id, link: T) {
-        if let Some(entry) = self.unauthenticated.get_mut(&id) {
-            entry.link = Some(link);
-        }
-    }
-
-    /// Removes the oldest connection that waits.
+    /// Removes the connection that has to give way, if one waits.
     pub(crate) fn give_way(&mut self) -> Option<T> {
         self.evict(|_| true)
     }
@@ -114,25 +111,37 @@ impl<T> Connections<T> {
         }
     }
 
-    /// The connection has shown a token; whether it was still open.
-    pub(crate) fn authenticate(&mut self, id: Id) -> bool {
-        let known = self.unauthenticated.remove(&id).is_some();
-        self.authenticated += usize::from(known);
-        known
+    /// The connection has shown a token. One that had to give way counts again until it is closed.
+    pub(crate) fn authenticate(&mut self, id: Id) {
+        self.forget(id);
+        self.authenticated.insert(id);
     }
 
-    /// Forgets a closed connection. `authenticated` is what `authenticate` answered.
-    pub(crate) fn remove(&mut self, id: Id, authenticated: bool) {
-        self.unauthenticated.remove(&id);
-        self.authenticated -= usize::from(authenticated);
+    /// Forgets a closed connection.
+    pub(crate) fn remove(&mut self, id: Id) {
+        self.forget(id);
+        self.authenticated.remove(&id);
     }
 
     fn evict(&mut self, fits: impl Fn(&Entry<T>) -> bool) -> Option<T> {
-        let may = |it: &Entry<T>| it.waits && it.link.is_some() && fits(it);
-        let waiting = self.unauthenticated.iter().filter(|(_, it)| may(it));
-        let (id, _) = waiting.min_by_key(|(_, it)| it.age)?;
-        let id = *id;
-        self.unauthenticated.remove(&id).and_then(|it| it.link)
+        let waiting = self.unauthenticated.iter().filter(|(_, it)| it.waits && fits(it));
+        let (id, _) = waiting.min_by_key(|(_, it)| (Reverse(self.count(it.peer)), it.age))?;
+        self.forget(*id)
+    }
+
+    fn forget(&mut self, id: Id) -> Option<T> {
+        let Entry { peer, link, .. } = self.unauthenticated.remove(&id)?;
+        match self.peers.get_mut(&peer) {
+            Some(count @ 2..) => *count -= 1,
+            Some(_) | None => {
+                self.peers.remove(&peer);
+            }
+        }
+        Some(link)
+    }
+
+    fn count(&self, peer: IpAddr) -> usize {
+        self.peers.get(&peer).copied().unwrap_or(0)
     }
 
     fn tick(&mut self) -> u64 {
@@ -177,12 +186,11 @@ mod tests {
 
         /// The name of the connection that gave way; an error if the new one was refused.
         fn admit(&mut self, name: u32, peer: IpAddr) -> Result<Option<u32>, ()> {
-            let (id, gone) = match self.0.admit(peer) {
+            let (id, gone) = match self.0.admit(peer, name) {
                 Admission::Admitted(id) => (id, None),
                 Admission::Instead(id, gone) => (id, Some(gone)),
                 Admission::Refused => return Err(()),
             };
-            self.0.attach(id, name);
             self.1.insert(name, id);
             Ok(gone)
         }
@@ -200,9 +208,24 @@ mod tests {
             assert_eq!(all.admit(name, A), Ok(None));
         }
         all.busy(0);
-        assert_eq!(all.admit(3, B), Ok(Some(1)), "0 is older and busy");
+        assert_eq!(all.admit(3, A), Ok(Some(1)), "0 is older and busy");
         all.0.renew(all.1[&2]);
-        assert_eq!(all.admit(4, B), Ok(Some(3)), "2 was answered after 3 came");
+        assert_eq!(all.admit(4, A), Ok(Some(3)), "2 was answered after 3 came");
+    }
+
+    /// Red by: a peer with one connection that gives way to a flood of others.
+    // Requirement: CN-4
+    #[test]
+    fn a_flood_from_few_addresses_displaces_itself() {
+        let mut all = Named::new(limits(99, 4, 3));
+        assert_eq!(all.admit(0, B), Ok(None), "the oldest");
+        for name in 1..4 {
+            assert_eq!(all.admit(name, A), Ok(None));
+        }
+        let other = IpAddr::from([192, 0, 2, 3]);
+        assert_eq!(all.admit(4, other), Ok(Some(1)));
+        assert_eq!(all.admit(5, other), Ok(Some(2)));
+        assert_eq!(all.admit(6, other), Ok(Some(4)), "now the other one has the most");
     }
 
     // Requirement: CN-4
@@ -233,14 +256,27 @@ mod tests {
     fn a_token_frees_a_place_and_is_never_displaced() {
         let mut all = Named::new(limits(2, 1, 1));
         assert_eq!(all.admit(0, A), Ok(None));
-        assert!(all.0.authenticate(all.1[&0]));
+        all.0.authenticate(all.1[&0]);
         assert_eq!(all.admit(1, A), Ok(None), "0 is no longer counted");
         assert_eq!(all.admit(2, A), Ok(Some(1)), "the total counts 0, which stays");
         all.busy(2);
         assert_eq!(all.admit(3, A), Err(()));
-        all.0.remove(all.1[&0], true);
-        all.0.remove(all.1[&2], false);
+        all.0.remove(all.1[&0]);
+        all.0.remove(all.1[&2]);
         assert_eq!(all.admit(4, A), Ok(None));
+    }
+
+    /// Red by: a connection that is served and counted nowhere, so that the total is exceeded.
+    // Requirement: CN-5
+    #[test]
+    fn a_token_that_comes_with_the_eviction_counts() {
+        let mut all = Named::new(limits(2, 2, 2));
+        assert_eq!(all.admit(0, A), Ok(None));
+        assert_eq!(all.admit(1, A), Ok(None));
+        assert_eq!(all.admit(2, A), Ok(Some(0)));
+        all.0.authenticate(all.1[&0]);
+        all.0.remove(all.1[&1]);
+        assert_eq!(all.admit(3, A), Ok(Some(2)), "0 and 2 are open");
     }
 
     // Requirement: CN-6
@@ -287,8 +323,11 @@ mod tests {
         authenticated: bool,
     }
 
-    fn oldest(all: &[Expected], fits: impl Fn(&Expected) -> bool) -> Option<usize> {
-        all.iter().position(|it| it.waits && !it.authenticated && fits(it))
+    fn evicted(all: &[Expected], fits: impl Fn(&Expected) -> bool) -> Option<usize> {
+        let count = |peer| all.iter().filter(|it| !it.authenticated && it.peer == peer).count();
+        let may = |it: &Expected| it.waits && !it.authenticated && fits(it);
+        let most = all.iter().filter(|it| may(it)).map(|it| count(it.peer)).max()?;
+        all.iter().position(|it| may(it) && count(it.peer) == most)
     }
 
     proptest! {
@@ -307,9 +346,9 @@ mod tests {
                         let own = free.clone().filter(|it| it.peer == peer).count();
                         let full = free.count() >= 5 || list.len() >= 7;
                         let gone = if own >= 3 {
-                            oldest(&list, |it| it.peer == peer).ok_or(()).map(Some)
+                            evicted(&list, |it| it.peer == peer).ok_or(()).map(Some)
                         } else if full {
-                            oldest(&list, |_| true).ok_or(()).map(Some)
+                            evicted(&list, |_| true).ok_or(()).map(Some)
                         } else {
                             Ok(None)
                         };
@@ -331,13 +370,12 @@ mod tests {
                         list.push(it);
                     },
                     Action::Authenticate(index) => if let Some(name) = at(index) {
-                        let first = all.0.authenticate(all.1[&name]);
-                        prop_assert_eq!(first, !list[index].authenticated);
+                        all.0.authenticate(all.1[&name]);
                         list[index].authenticated = true;
                     },
                     Action::Remove(index) => if let Some(name) = at(index) {
-                        let it = list.remove(index);
-                        all.0.remove(all.1[&name], it.authenticated);
+                        list.remove(index);
+                        all.0.remove(all.1[&name]);
                     },
                 }
             }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use hyper::body::Body;
 use hyper::{Request, Response};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -24,8 +24,8 @@ use crate::tls::Tls;
 /// How many connections the kernel may hold until they are accepted. A full queue delays new ones
 /// by a second, when their first packet is repeated.
 const BACKLOG: u32 = 4_096;
-/// The pause after a failed accept: missing descriptors do not come back at once.
-const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+/// The pause until another connection has to give way: descriptors do not come back at once.
+const GIVE_WAY_AFTER: Duration = Duration::from_millis(100);
 
 /// How a listener treats its connections.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ pub async fn serve<S, B>(
     B::Data: Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let Settings { deadlines, limits, tls, counts } = settings;
+    let Settings { deadlines, limits, mut tls, counts } = settings;
     let open = Arc::new(Mutex::new(Connections::new(limits)));
     // An evicted connection still holds its descriptor until its task has run.
     let room = Arc::new(Semaphore::new(limits.total.min(Semaphore::MAX_PERMITS)));
@@ -80,8 +80,11 @@ pub async fn serve<S, B>(
             continue;
         };
         let guard = Closed { counts: Arc::clone(&counts), why: CloseReason::Stopped };
-        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { break };
-        let tls = tls.as_ref().map(|it| it.config(&counts));
+        let permit = tokio::select! {
+            _ = stopped.wait_for(|it| *it) => break,
+            permit = permit(&room, &open) => permit,
+        };
+        let tls = tls.as_mut().map(|it| it.config(&counts));
         let (service, stop) = (service.clone(), stop.clone());
         connections.spawn(async move {
             let mut guard = guard;
@@ -105,7 +108,7 @@ impl Drop for Closed {
     }
 }
 
-/// The next connection. A failed accept frees a descriptor, if a connection can give way.
+/// The next connection. Without descriptors another one has to give way first.
 async fn accept(listener: &TcpListener, open: &Open) -> (TcpStream, IpAddr) {
     loop {
         match listener.accept().await {
@@ -114,13 +117,30 @@ async fn accept(listener: &TcpListener, open: &Open) -> (TcpStream, IpAddr) {
                 let _ = stream.set_nodelay(true);
                 return (stream, peer.ip());
             }
+            // The peer was faster with its end.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
                 tracing::warn!(%error, "failed to accept a connection");
-                if let Some(oldest) = lock(open).give_way() {
-                    oldest.tell();
-                }
-                sleep(ACCEPT_RETRY).await;
+                give_way(open);
+                sleep(GIVE_WAY_AFTER).await;
             }
         }
+    }
+}
+
+/// The descriptor of a connection that was closed. The one that gave way may have begun a request
+/// meanwhile, which is answered first: then another one gives way.
+async fn permit(room: &Arc<Semaphore>, open: &Open) -> Option<OwnedSemaphorePermit> {
+    loop {
+        tokio::select! {
+            permit = Arc::clone(room).acquire_owned() => return permit.ok(),
+            () = sleep(GIVE_WAY_AFTER) => give_way(open),
+        }
+    }
+}
+
+fn give_way(open: &Open) {
+    if let Some(evicted) = lock(open).give_way() {
+        evicted.tell();
     }
 }

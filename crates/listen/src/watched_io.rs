@@ -1,4 +1,5 @@
-//! A stream that notes when bytes come in, go out, or cannot go out.
+//! A socket that notes when bytes come in, go out, or cannot go out. It is below TLS, which keeps
+//! bytes back.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -71,11 +72,7 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for WatchedIo<I> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match Pin::new(&mut self.io).poll_flush(context) {
-            // An empty flush sends nothing.
-            Poll::Ready(flushed) => Poll::Ready(flushed),
-            Poll::Pending => self.note(Poll::Pending),
-        }
+        Pin::new(&mut self.io).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

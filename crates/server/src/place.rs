@@ -9,7 +9,7 @@
 //!              fleet/          the hosts of this machine and the state of their provider
 //! ```
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -88,14 +88,21 @@ impl DataDir {
         Ok(SecretText::new(text))
     }
 
-    /// Writes the endpoint of this process.
-    pub fn announce(&self, url: &str) -> Result<(), Error> {
+    /// Writes the endpoint of this process, which is taken for gone when the file is closed.
+    pub fn announce(&self, url: &str) -> Result<File, Error> {
         let endpoint = Endpoint { url: url.to_owned(), pid: std::process::id() };
         let text = serde_json::to_string(&endpoint).unwrap_or_default();
         let path = self.0.join(ENDPOINT);
         let staged = self.staged();
-        write_private(&staged, text.as_bytes()).map_err(disk(&staged))?;
-        fs::rename(&staged, &path).map_err(disk(&path))
+        let locked = || -> io::Result<File> {
+            write_private(&staged, text.as_bytes())?;
+            let file = File::open(&staged)?;
+            file.try_lock()?;
+            Ok(file)
+        };
+        let file = locked().map_err(disk(&staged))?;
+        fs::rename(&staged, &path).map_err(disk(&path))?;
+        Ok(file)
     }
 
     /// Removes the endpoint, unless another process has written its own.
@@ -103,7 +110,7 @@ impl DataDir {
         let path = self.0.join(ENDPOINT);
         let own = fs::read(&path).ok().and_then(|it| serde_json::from_slice::<Endpoint>(&it).ok());
         if own.is_some_and(|it| it.pid == std::process::id()) {
-            // A stale endpoint refuses connections, and the client reports that.
+            // The client takes a stale one for what it is.
             let _ = ignore_missing(fs::remove_file(&path));
         }
     }
@@ -171,6 +178,8 @@ fn disk(path: &Path) -> impl FnOnce(io::Error) -> Error + '_ {
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
+    use usher_wire::data_dir::endpoint;
+
     use super::*;
 
     fn dir() -> (tempfile::TempDir, DataDir) {
@@ -199,13 +208,14 @@ mod tests {
     #[test]
     fn only_the_announcing_process_withdraws_its_endpoint() {
         let (_dir, data) = dir();
-        data.announce("http://127.0.0.1:1").unwrap();
+        let _first = data.announce("http://127.0.0.1:1").unwrap();
         let path = data.path().join(ENDPOINT);
+        assert!(endpoint(data.path()).is_ok(), "it is held");
         let other = Endpoint { url: "u".to_owned(), pid: 1 };
         fs::write(&path, serde_json::to_string(&other).unwrap()).unwrap();
         data.withdraw();
         assert!(path.exists(), "it belongs to another process");
-        data.announce("http://127.0.0.1:1").unwrap();
+        let _second = data.announce("http://127.0.0.1:1").unwrap();
         data.withdraw();
         assert!(!path.exists());
     }

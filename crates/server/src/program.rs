@@ -153,22 +153,24 @@ impl Server {
         let (break_down, mut broken) = mpsc::channel(1);
         parts.tasks.extend(self.start_fleet(&local, &stop, break_down).await?);
         let router = self.router(worlds, &stop)?;
-        self.data.announce(&self.url)?;
+        let _announced = self.data.announce(&self.url)?;
         tracing::info!(url = self.url, data_dir = %self.data.path().display(), "serving");
         let serving = usher_listen::serve(self.listener, router, self.connections, stop.clone());
-        let serving = tokio::spawn(serving);
+        let mut serving = tokio::spawn(serving);
         let ended = tokio::select! {
             () = asked_to_stop => Ok(()),
             Some(why) = broken.recv() => Err(why),
         };
         tracing::info!("stopping: finishing running steps and releasing leases");
+        // Another process may take the port as soon as it is free.
+        self.data.withdraw();
         stopping.send_replace(true);
-        if timeout(LAST_ANSWERS, serving).await.is_err() {
+        if timeout(LAST_ANSWERS, &mut serving).await.is_err() {
+            serving.abort();
             tracing::warn!("open requests were cut off");
         }
         parts.end().await;
         self.store.close().await;
-        self.data.withdraw();
         ended
     }
 

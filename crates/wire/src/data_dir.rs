@@ -1,5 +1,6 @@
 //! The files of a data directory, and its default path.
 
+use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -7,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// The file of the embedded database.
 pub const DATABASE: &str = "usher.db";
-/// The file with the URL of the running server.
+/// The file with the URL of the running server, which holds a lock on it: the lock ends with the
+/// process, whatever ends that.
 pub const ENDPOINT: &str = "endpoint.json";
 /// The file with the admin token.
 pub const ADMIN_TOKEN: &str = "admin.token";
@@ -21,10 +23,28 @@ pub struct Endpoint {
     pub pid: u32,
 }
 
+/// Why a data directory names no running server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absent {
+    /// There is no endpoint file that can be read.
+    Unannounced,
+    /// The process that wrote the file has ended, so any other may listen at its URL.
+    Ended { pid: u32 },
+}
+
 /// The endpoint of the server that runs on a data directory.
-pub fn endpoint(folder: &Path) -> io::Result<Endpoint> {
-    let text = std::fs::read(folder.join(ENDPOINT))?;
-    serde_json::from_slice(&text).map_err(io::Error::from)
+pub fn endpoint(folder: &Path) -> Result<Endpoint, Absent> {
+    let read = || -> io::Result<(File, Endpoint)> {
+        let file = File::open(folder.join(ENDPOINT))?;
+        let endpoint = serde_json::from_reader(&file)?;
+        Ok((file, endpoint))
+    };
+    let (file, endpoint) = read().map_err(|_| Absent::Unannounced)?;
+    match file.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => Ok(endpoint),
+        Ok(()) => Err(Absent::Ended { pid: endpoint.pid }),
+        Err(TryLockError::Error(_)) => Err(Absent::Unannounced),
+    }
 }
 
 /// The default data directory of this platform, if the environment names a home.
@@ -54,15 +74,21 @@ mod tests {
         assert_eq!(with(&[]), None);
     }
 
+    /// Red by: the URL of a server that was killed.
+    // Requirement: HC-29
     #[test]
-    fn an_endpoint_file_is_parsed() {
+    fn an_endpoint_is_that_of_a_process_that_holds_it() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(endpoint(folder.path()).is_err());
+        let path = folder.path().join(ENDPOINT);
+        assert_eq!(endpoint(folder.path()), Err(Absent::Unannounced));
         let it = Endpoint { url: "http://127.0.0.1:7420".to_owned(), pid: 7 };
-        let text = serde_json::to_vec(&it).unwrap();
-        std::fs::write(folder.path().join(ENDPOINT), text).unwrap();
-        assert_eq!(endpoint(folder.path()).unwrap(), it);
-        std::fs::write(folder.path().join(ENDPOINT), "{").unwrap();
-        assert!(endpoint(folder.path()).is_err());
+        std::fs::write(&path, serde_json::to_vec(&it).unwrap()).unwrap();
+        let holder = File::open(&path).unwrap();
+        holder.lock().unwrap();
+        assert_eq!(endpoint(folder.path()), Ok(it));
+        drop(holder);
+        assert_eq!(endpoint(folder.path()), Err(Absent::Ended { pid: 7 }));
+        std::fs::write(&path, "{").unwrap();
+        assert_eq!(endpoint(folder.path()), Err(Absent::Unannounced));
     }
 }

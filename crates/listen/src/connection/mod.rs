@@ -59,6 +59,7 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let mut watch = Watch::new(handle, stop);
+    let io = WatchedIo::new(io, Arc::clone(handle));
     let tracked = |certificate| Tracked { service, handle: Arc::clone(handle), certificate };
     let Some(tls) = tls else {
         return requests(io, tracked(None), &mut watch).await;
@@ -90,9 +91,8 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let handle = Arc::clone(&watch.handle);
-    let io = TokioIo::new(WatchedIo::new(io, Arc::clone(&handle)));
     let builder = protocol(handle.read(Activity::protocol));
-    let mut connection = std::pin::pin!(builder.serve_connection(io, service));
+    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(io), service));
     loop {
         match watch.over(connection.as_mut()).await {
             Outcome::Done(Ok(())) => return handle.read(Activity::ended),

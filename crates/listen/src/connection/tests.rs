@@ -5,9 +5,14 @@ use bytes::Bytes;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Channel, Full};
 use hyper::Request;
+use rcgen::{CertifiedKey, generate_simple_self_signed};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::{PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tower::service_fn;
 
 use super::*;
@@ -29,8 +34,8 @@ const LARGE: usize = 512 * 1024;
 
 type AnyBody = BoxBody<Bytes, Infallible>;
 
-/// `/token` has shown a token; `/stream` has, too, and never ends; `/large` is large, `/slow`
-/// takes a second; any other path echoes its body.
+/// A path that ends with `/token` has shown one; `/stream` has, too, and never ends; `/large` is
+/// large, `/slow` takes a second; any other path echoes its body.
 async fn answer(request: Request<RequestBody>) -> Result<Response<AnyBody>, Infallible> {
     let path = request.uri().path().to_owned();
     let body: AnyBody = match path.as_str() {
@@ -47,7 +52,7 @@ async fn answer(request: Request<RequestBody>) -> Result<Response<AnyBody>, Infa
             sleep(SECOND).await;
             Full::default().boxed()
         }
-        "/large" => Full::from(vec![b'x'; LARGE]).boxed(),
+        "/large" | "/large/token" => Full::from(vec![b'x'; LARGE]).boxed(),
         _ => match request.into_body().collect().await {
             Ok(body) => Full::from(body.to_bytes()).boxed(),
             Err(error) => {
@@ -59,7 +64,7 @@ async fn answer(request: Request<RequestBody>) -> Result<Response<AnyBody>, Infa
         },
     };
     let mut response = Response::new(body);
-    if path == "/token" || path == "/stream" {
+    if path.ends_with("/token") || path == "/stream" {
         response.extensions_mut().insert(Authenticated);
     }
     Ok(response)
@@ -76,6 +81,10 @@ struct Peer {
 
 impl Peer {
     fn connect() -> Self {
+        Self::connect_to(None)
+    }
+
+    fn connect_to(tls: Option<Arc<ServerConfig>>) -> Self {
         let limits = Limits { total: 9, unauthenticated: 9, per_peer: 9 };
         let open = Arc::new(Mutex::new(Connections::new(limits)));
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -84,7 +93,7 @@ impl Peer {
         let (stop, stopped) = watch::channel(false);
         let kept = Arc::clone(&handle);
         let served =
-            tokio::spawn(async move { serve(far, service_fn(answer), &kept, None, stopped).await });
+            tokio::spawn(async move { serve(far, service_fn(answer), &kept, tls, stopped).await });
         Self { stream, accepted: Instant::now(), served, stop, handle }
     }
 
@@ -182,14 +191,78 @@ async fn an_answer_that_is_not_read_is_cut() {
     let mut peer = Peer::connect();
     peer.send("GET /large HTTP/1.1\r\nhost: a\r\n\r\n").await;
     assert_eq!(peer.end().await, (30, CloseReason::Write));
-    let mut slow = Peer::connect();
-    slow.send("GET /large HTTP/1.1\r\nhost: a\r\n\r\n").await;
-    let mut bytes = vec![0; 1024];
-    for _ in 0..20 {
-        sleep(20 * SECOND).await;
-        slow.stream.read_exact(&mut bytes).await.unwrap();
+    for (path, is_cut) in [("/large", true), ("/large/token", false)] {
+        let mut slow = Peer::connect();
+        slow.send(&format!("GET {path} HTTP/1.1\r\nhost: a\r\n\r\n")).await;
+        let mut bytes = vec![0; 1024];
+        for _ in 0..4 {
+            sleep(9 * SECOND).await;
+            let _ = slow.stream.read_exact(&mut bytes).await;
+        }
+        assert_eq!(slow.served.is_finished(), is_cut, "{path}: it reads slowly, but it reads");
     }
-    assert!(!slow.served.is_finished(), "it reads slowly, but it reads");
+}
+
+/// A configuration with its own certificate, and a client that trusts it.
+fn tls() -> (Arc<ServerConfig>, TlsConnector) {
+    let names = vec!["localhost".to_owned()];
+    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names).unwrap();
+    let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
+    let provider = Arc::new(ring::default_provider());
+    let server = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![cert.der().clone()], key)
+        .unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add(cert.der().clone()).unwrap();
+    let client = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    (Arc::new(server), TlsConnector::from(Arc::new(client)))
+}
+
+/// Red by: a stall of the encrypted stream that is never over, although the peer has read all.
+// Requirement: CN-3
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_read_its_answer_over_tls_is_not_cut_for_it() {
+    let (server, client) = tls();
+    let Peer { stream, served, stop: _stop, .. } = Peer::connect_to(Some(server));
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut stream = client.connect(name, stream).await.unwrap();
+    for _ in 0..3 {
+        stream.write_all(b"GET /large/token HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+        stream.flush().await.unwrap();
+        sleep(SECOND).await;
+        let mut answer = Vec::new();
+        let is_whole = |it: &[u8]| {
+            let head = it.iter().position(|it| *it == b'x');
+            head.is_some_and(|head| it.len() == head + LARGE)
+        };
+        while !is_whole(&answer) {
+            assert_ne!(stream.read_buf(&mut answer).await.unwrap(), 0, "it ended");
+        }
+        sleep(40 * SECOND).await;
+    }
+    assert!(!served.is_finished());
+}
+
+/// Red by: a deadline that ends with the first bytes of a handshake.
+// Requirement: CN-1
+#[tokio::test(start_paused = true)]
+async fn a_handshake_that_never_ends_is_cut_however_slowly_it_comes() {
+    let (server, _) = tls();
+    let mut peer = Peer::connect_to(Some(server));
+    // The head of a handshake record whose bytes come one by one.
+    peer.stream.write_all(&[22, 3, 1, 1, 0, 1]).await.unwrap();
+    for _ in 0..9 {
+        sleep(SECOND).await;
+        peer.stream.write_all(&[0]).await.unwrap();
+    }
+    assert_eq!(peer.end().await, (10, CloseReason::Header));
 }
 
 // Requirement: CN-4

@@ -7,7 +7,7 @@ use std::fmt;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -19,7 +19,6 @@ use tokio_rustls::rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 use tokio_rustls::rustls::{self, RootCertStore, ServerConfig};
 
 use crate::counts::Counts;
-use crate::handle::lock;
 
 /// How often the files are checked at most.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -55,10 +54,6 @@ pub enum TlsError {
 pub struct Tls {
     files: Option<TlsFiles>,
     protocols: Vec<Vec<u8>>,
-    current: Mutex<Current>,
-}
-
-struct Current {
     config: Arc<ServerConfig>,
     /// What the files were when they were last read.
     stamps: Vec<Stamp>,
@@ -93,37 +88,35 @@ impl Tls {
     ) -> Self {
         let protocols: Vec<Vec<u8>> = protocols.iter().map(|it| it.to_vec()).collect();
         let config = offering(config, &protocols);
-        let current = Mutex::new(Current { config, stamps, checked: Instant::now() });
-        Self { files, protocols, current }
+        Self { files, protocols, config, stamps, checked: Instant::now() }
     }
 
     /// What the next handshake uses: the files as they are, or as they last were usable.
-    pub(crate) fn config(&self, counts: &Counts) -> Arc<ServerConfig> {
-        let mut current = lock(&self.current);
-        let Some(files) = &self.files else { return Arc::clone(&current.config) };
-        if current.checked.elapsed() < CHECK_INTERVAL {
-            return Arc::clone(&current.config);
-        }
-        current.checked = Instant::now();
-        // Read before the files are, so that a later change is seen as one.
-        let stamps = stamps(files);
-        if stamps != current.stamps {
-            current.stamps = stamps;
-            let loaded = load(files);
-            counts.load_certificate(loaded.is_ok());
-            match loaded {
-                Ok(config) => {
-                    current.config = offering(config, &self.protocols);
-                    tracing::info!(file = %files.certificate.display(), "certificate loaded");
+    pub(crate) fn config(&mut self, counts: &Counts) -> Arc<ServerConfig> {
+        if let Some(files) = &self.files
+            && self.checked.elapsed() >= CHECK_INTERVAL
+        {
+            self.checked = Instant::now();
+            // Read before the files are, so that a later change is seen as one.
+            let stamps = stamps(files);
+            if stamps != self.stamps {
+                self.stamps = stamps;
+                let loaded = load(files);
+                counts.load_certificate(loaded.is_ok());
+                match loaded {
+                    Ok(config) => {
+                        self.config = offering(config, &self.protocols);
+                        tracing::info!(file = %files.certificate.display(), "certificate loaded");
+                    }
+                    Err(error) => tracing::warn!(
+                        file = %files.certificate.display(),
+                        error = %chain(&error),
+                        "failed to load the changed certificate; the previous one is still used"
+                    ),
                 }
-                Err(error) => tracing::warn!(
-                    file = %files.certificate.display(),
-                    error = %chain(&error),
-                    "failed to load the changed certificate; the previous one is still used"
-                ),
             }
         }
-        Arc::clone(&current.config)
+        Arc::clone(&self.config)
     }
 }
 

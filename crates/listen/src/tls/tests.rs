@@ -28,7 +28,7 @@ async fn changed_files_are_loaded_at_most_once_per_second() {
     let dir = tempfile::tempdir().unwrap();
     let files = files(dir.path());
     write_pair(&files, "a.example");
-    let (tls, counts) = (Tls::from_files(files.clone(), &[b"h2"]).unwrap(), Counts::default());
+    let (mut tls, counts) = (Tls::from_files(files.clone(), &[b"h2"]).unwrap(), Counts::default());
     let first = tls.config(&counts);
     write_pair(&files, "b.example");
     assert!(Arc::ptr_eq(&first, &tls.config(&counts)), "too early");
@@ -47,7 +47,7 @@ async fn a_pair_that_does_not_match_keeps_the_old_one_and_is_counted_once() {
     let dir = tempfile::tempdir().unwrap();
     let files = files(dir.path());
     let first_pem = write_pair(&files, "a.example");
-    let (tls, counts) = (Tls::from_files(files.clone(), &[]).unwrap(), Counts::default());
+    let (mut tls, counts) = (Tls::from_files(files.clone(), &[]).unwrap(), Counts::default());
     let first = tls.config(&counts);
     let other = generate_simple_self_signed(vec!["b.example".to_owned()]).unwrap();
     for broken in [other.cert.pem(), "no certificate".to_owned(), String::new()] {
@@ -78,7 +78,7 @@ async fn a_link_that_is_moved_is_a_change() {
         write_pair(&files(&dir.path().join(version)), "a.example");
     }
     std::os::unix::fs::symlink("1", &link).unwrap();
-    let (tls, counts) = (Tls::from_files(files(&link), &[]).unwrap(), Counts::default());
+    let (mut tls, counts) = (Tls::from_files(files(&link), &[]).unwrap(), Counts::default());
     let first = tls.config(&counts);
     std::os::unix::fs::symlink("2", dir.path().join("next")).unwrap();
     std::fs::rename(dir.path().join("next"), &link).unwrap();

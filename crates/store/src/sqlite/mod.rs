@@ -161,7 +161,8 @@ impl sql::port::Port {
 /// Opens the store in a file.
 pub(crate) async fn open(path: &Path, settings: Settings) -> Result<sql::port::Port, Error> {
     let lock = file::Lock::take(path)?;
-    let mut writer = pool::writer(path, false).await?;
+    file::make_private(path, false)?;
+    let mut writer = pool::writer(path).await?;
     sql::migrate::require_current(&mut writer).await?;
     let identifier = lock.identifier().to_owned();
     let pool = Pool::open(path, writer, lock, &settings).await?;
@@ -201,7 +202,8 @@ pub(crate) async fn migrate(
     progress: &mut Progress<'_>,
 ) -> Result<Status, Error> {
     let _lock = file::Lock::take(path)?;
-    let mut conn = pool::writer(path, way == Direction::Up).await?;
+    file::make_private(path, way == Direction::Up)?;
+    let mut conn = pool::writer(path).await?;
     let done = sql::migrate::run(&mut conn, way, progress).await;
     // The result is known; an error while closing the connection does not change it.
     let _ = sqlx::Connection::close(conn).await;

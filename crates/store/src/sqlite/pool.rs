@@ -53,9 +53,8 @@ pub(crate) struct Pool {
 }
 
 /// The one connection that writes.
-pub(crate) async fn writer(path: &Path, create: bool) -> Result<Conn, Error> {
-    let options = options(path).create_if_missing(create);
-    Conn::connect_with(&options).await.doing("open the database file")
+pub(crate) async fn writer(path: &Path) -> Result<Conn, Error> {
+    Conn::connect_with(&options(path)).await.doing("open the database file")
 }
 
 fn options(path: &Path) -> SqliteConnectOptions {

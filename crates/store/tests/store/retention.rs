@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use usher_domain::sinks::Parked;
-use usher_store::{Beginning, Cursor, Error, Retention, RoundEnd, Settlement, Swept};
+use usher_kernel::Wake;
+use usher_store::{
+    Beginning, Cursor, Error, Release, Retention, RoundEnd, Settlement, Swept, WorkItem,
+};
 
-use crate::declare::World;
+use crate::declare::{World, ending};
 use crate::sink::Receiver;
 use crate::test_store::{TestStore, on_both, read_events};
 
@@ -49,6 +52,41 @@ async fn events_are_deleted_when_old_and_delivered_to_every_sink() {
         test.store.delete_sink(slow.name).await.unwrap();
         assert_eq!(test.store.sweep(NOTHING).await.unwrap().events, 2);
         assert_eq!(test.store.log_end().await.unwrap(), all[4].cursor, "the place stays");
+    })
+    .await;
+}
+
+/// Red by: a query for old tombstones that a database refuses, or that takes young ones.
+// Requirement: T-19
+#[tokio::test]
+async fn old_tombstones_are_woken_oldest_first() {
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
+        let mut items = vec![];
+        for name in ["old", "young"] {
+            let id = world.declare(name).await.id();
+            let record = test.store.resource(id).await.unwrap();
+            test.store.commit(ending(&record)).await.unwrap();
+            let item = WorkItem::Tombstone(id);
+            let claim = world.claim(item).await.claim;
+            let release = Release { item, claim, wake: Wake::OnChange, reason: "Gone" };
+            test.store.release(release).await.unwrap();
+            items.push(item);
+        }
+        let are_due = async || {
+            let mut due = vec![];
+            for item in &items {
+                due.push(test.store.entry(*item).await.unwrap().unwrap().due.is_some());
+            }
+            due
+        };
+        let hour = Duration::from_hours(1);
+        assert_eq!(test.store.wake_tombstones(hour, 9).await.unwrap(), 0);
+        assert_eq!(are_due().await, [false, false]);
+        assert_eq!(test.store.wake_tombstones(Duration::ZERO, 1).await.unwrap(), 1);
+        assert_eq!(are_due().await, [true, false]);
+        assert_eq!(test.store.wake_tombstones(Duration::ZERO, 9).await.unwrap(), 2);
+        assert_eq!(are_due().await, [true, true]);
     })
     .await;
 }

@@ -1,5 +1,8 @@
 //! Bad rows, bad files, bad servers: a typed error names the cause, and nothing else is affected.
 
+use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -100,6 +103,59 @@ async fn an_unreadable_token_is_revoked_and_does_not_stop_teardown() {
         assert_eq!(states, [TokenState::Revoked]);
     })
     .await;
+}
+
+/// Red by: a listing that one unreadable row fails, or ends.
+// Requirement: Q-12
+#[tokio::test]
+async fn an_unreadable_token_hides_no_other_in_the_list() {
+    on_both(async |test: TestStore| {
+        let world = World::new(&test.store).await;
+        for name in ["a", "b", "c"] {
+            issue(&test.store, world.declare(name).await.id()).await.unwrap();
+        }
+        let ids = async |count| {
+            let listed = test.store.list_tokens(None, None, count).await.unwrap();
+            listed.into_iter().map(|(it, _)| it.id).collect::<Vec<_>>()
+        };
+        let all = ids(9).await;
+        assert_eq!(all.len(), 3);
+        let first = test.database.id(all[0]);
+        test.database
+            .execute(&format!("UPDATE tokens SET lifetime_us = 1 WHERE id = {first}"))
+            .await;
+        assert_eq!(ids(9).await, all[1..]);
+        assert_eq!(ids(1).await, all[1..2], "a full page");
+    })
+    .await;
+}
+
+/// Red by: files of the database that other users of the machine can read.
+// Requirement: Q-14
+#[tokio::test]
+async fn only_its_owner_reads_the_files_of_a_database() {
+    let test_database = TestDatabase::sqlite();
+    let Place::Sqlite(path) = &test_database.place else { panic!("not a file") };
+    let folder = path.parent().unwrap();
+    let modes = || {
+        let files = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
+        let mode = |it: &std::fs::DirEntry| it.metadata().unwrap().permissions().mode() & 0o777;
+        let name = |it: &std::fs::DirEntry| it.file_name().into_string().unwrap();
+        files.map(|it| (name(&it), mode(&it))).collect::<BTreeMap<_, _>>()
+    };
+    let all = ["usher.db", "usher.db-shm", "usher.db-wal", "usher.db.lock"];
+    let private: BTreeMap<_, _> = all.iter().map(|it| ((*it).to_owned(), 0o600)).collect();
+    Store::migrate(&test_database.place, Direction::Up).await.unwrap();
+    let store = Store::open(&test_database.place, Settings::default()).await.unwrap();
+    assert_eq!(modes(), private);
+    store.close().await;
+    // As an earlier version left them.
+    for name in ["usher.db", "usher.db-wal", "usher.db.lock"] {
+        let file = std::fs::OpenOptions::new().append(true).create(true).open(folder.join(name));
+        file.unwrap().set_permissions(Permissions::from_mode(0o644)).unwrap();
+    }
+    let _store = Store::open(&test_database.place, Settings::default()).await.unwrap();
+    assert_eq!(modes(), private, "healed");
 }
 
 /// Red by: two processes that write one file.

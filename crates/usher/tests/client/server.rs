@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::fs::File;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
@@ -36,6 +37,8 @@ pub(crate) struct Server {
     canned: Arc<Mutex<Vec<Canned>>>,
     asked: Arc<Mutex<Vec<RecordedCall>>>,
     folder: Arc<tempfile::TempDir>,
+    /// Held while the server runs.
+    _endpoint: Arc<File>,
 }
 
 /// The result of a run.
@@ -58,10 +61,13 @@ impl Server {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let folder = tempfile::tempdir().unwrap();
         let endpoint = json!({"url": url, "pid": std::process::id()});
-        std::fs::write(folder.path().join("endpoint.json"), endpoint.to_string()).unwrap();
+        let path = folder.path().join("endpoint.json");
+        std::fs::write(&path, endpoint.to_string()).unwrap();
+        let file = File::open(&path).unwrap();
+        file.lock().unwrap();
         std::fs::write(folder.path().join("admin.token"), "admin-canary\n").unwrap();
-        let server =
-            Self { url, canned: Arc::default(), asked: Arc::default(), folder: Arc::new(folder) };
+        let (canned, asked, folder) = (Arc::default(), Arc::default(), Arc::new(folder));
+        let server = Self { url, canned, asked, folder, _endpoint: Arc::new(file) };
         let serving = server.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {

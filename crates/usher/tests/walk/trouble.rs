@@ -32,6 +32,21 @@ async fn a_failed_start_prints_one_sentence_and_has_its_exit_code() {
     assert!(said.contains("cannot reach PostgreSQL") && !said.contains("hunter2"), "{said}");
 }
 
+/// Red by: a killed server that is taken for running.
+// Requirement: HC-29
+#[tokio::test]
+async fn a_killed_server_is_gone_and_found_again_after_its_restart() {
+    let mut server = TestServer::up(&[]).await;
+    let pid = server.pid();
+    server.kill();
+    let (code, said) = server.usher(&["get", "projects"]);
+    assert_eq!(code, Some(5), "{said}");
+    assert!(said.contains(&format!("process {pid}, is gone")), "{said}");
+    server.start(None);
+    assert!(server.until_ready().await, "{}", server.said());
+    assert_eq!(server.usher(&["get", "projects"]).0, Some(0));
+}
+
 /// Red by: a second server on one data directory.
 // Requirement: D-7
 #[tokio::test]

@@ -85,13 +85,37 @@ async fn rows_of_resource(conn: &mut Conn, resource: ResourceId) -> Result<Vec<T
         .doing("read tokens")
 }
 
-/// Tokens after an id, in the order of their ids, with what redeeming needs of their resources.
+/// Readable tokens after an id, in the order of their ids, with what redeeming needs of their
+/// resources. Fewer than requested means that there are no more.
 async fn list(
     conn: &mut Conn,
     project: Option<ProjectId>,
-    after: Option<TokenId>,
+    mut after: Option<TokenId>,
     count: u32,
 ) -> Result<Vec<(Token, ResourceView)>, Error> {
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    let mut listed = Vec::new();
+    while listed.len() < count {
+        let rows = rows_after(conn, project, after, count - listed.len()).await?;
+        let Some(last) = rows.last() else { break };
+        after = Some(TokenId::from_uuid(last.token.id));
+        for row in rows {
+            match row.listed() {
+                Ok(it) => listed.push(it),
+                // Nor is it redeemed. It hides no other.
+                Err(error) => tracing::warn!(%error, "failed to list a token"),
+            }
+        }
+    }
+    Ok(listed)
+}
+
+async fn rows_after(
+    conn: &mut Conn,
+    project: Option<ProjectId>,
+    after: Option<TokenId>,
+    count: usize,
+) -> Result<Vec<ListedTokenRow>, Error> {
     let mut sql = QueryBuilder::<Db>::new(
         "SELECT t.id, t.resource, t.project, t.generation, t.key_id, t.verifier, t.issued_at,
             t.first_ready_at, t.lifetime_us, t.consumed_by, t.consumed_nonce, t.consumed_key,
@@ -103,9 +127,8 @@ async fn list(
     if let Some(project) = project {
         sql.push(" AND t.project = ").push_bind(*project.as_uuid());
     }
-    sql.push(" ORDER BY t.id LIMIT ").push_bind(i64::from(count));
-    let rows = sql.build_query_as::<ListedTokenRow>().fetch_all(conn).await.doing("list tokens")?;
-    rows.into_iter().map(ListedTokenRow::listed).collect()
+    sql.push(" ORDER BY t.id LIMIT ").push_bind(i64::try_from(count).unwrap_or(i64::MAX));
+    sql.build_query_as::<ListedTokenRow>().fetch_all(conn).await.doing("list tokens")
 }
 
 #[derive(sqlx::FromRow)]
