@@ -59,8 +59,12 @@ pub enum Refusal {
     KeyMissing { key: String },
     #[error("cannot rotate: the current key is {current}")]
     KeyChanged { current: String },
-    #[error("cannot rotate: key {previous} is still in use; `usher key show` counts by what")]
-    KeyInUse { previous: String },
+    #[error("cannot rotate: key {previous} is still named by {by}")]
+    KeyInUse {
+        previous: String,
+        /// What names it, and how that ends.
+        by: String,
+    },
     /// The file and what to do are in the text.
     #[error("{why}")]
     KeyFileReadOnly { why: String },

@@ -11,10 +11,13 @@
 //! - The database is read when a secret, a new token or a readiness check gives a reason to.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thiserror::Error;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::task::spawn_blocking;
 use usher_domain::audit;
 use usher_domain::object::enrolment::KeyId;
 use usher_domain::object::id::PeerId;
@@ -24,6 +27,9 @@ use usher_failpoint::Failpoint;
 use usher_store::Store;
 
 use super::key_file::{FileError, KeyFile};
+
+/// How many calls may read the database at once for a secret that no known key derived.
+const GUESSES_MAX: usize = 4;
 
 /// Why a server does not start with its key file, or a key is not rotated.
 #[derive(Debug, Error)]
@@ -35,7 +41,7 @@ pub enum Error {
     /// Another rotation came first.
     #[error("cannot rotate: the current key is {current}")]
     Changed { current: KeyId },
-    #[error("cannot rotate: key {previous} is still in use; `usher key show` counts by what")]
+    #[error("cannot rotate: key {previous} is still in use")]
     InUse { previous: KeyId },
     #[error(
         "cannot add a key to \"{}\": {why}; add a line of 64 random hexadecimal digits to it \
@@ -76,6 +82,7 @@ pub struct Keyring {
     file: KeyFile,
     store: Arc<Store>,
     held: Mutex<Held>,
+    guesses: Semaphore,
 }
 
 #[derive(Debug, Default)]
@@ -132,7 +139,7 @@ impl Keyring {
         if let Some(missing) = held.missing() {
             return Err(lacking(&file, missing.clone(), held.current().cloned()));
         }
-        Ok(Self { file, store, held: Mutex::new(held) })
+        Ok(Self { file, store, held: Mutex::new(held), guesses: Semaphore::new(GUESSES_MAX) })
     }
 
     /// The key that new secrets are derived with, or the id of a key that this process lacks.
@@ -169,6 +176,12 @@ impl Keyring {
         keys.find(|it| it.is_node_secret(node, secret)).map(|it| it.id().clone())
     }
 
+    /// Permits a read of the database for a secret that no known key derived, unless enough others
+    /// wait for one: guessed secrets hold up no other call.
+    pub fn guess(&self) -> Option<SemaphorePermit<'_>> {
+        self.guesses.try_acquire().ok()
+    }
+
     /// Notes whether a node still calls with the secret of an older key.
     pub fn note_behind(&self, node: PeerId, behind: bool) {
         let mut held = self.held();
@@ -196,7 +209,7 @@ impl Keyring {
             held.missing().is_some()
         };
         if lacking {
-            match self.file.read() {
+            match self.on_disk(KeyFile::read).await {
                 Ok(keys) => self.held().hold(keys),
                 Err(error) => tracing::warn!(%error, "failed to read the key file"),
             }
@@ -212,17 +225,22 @@ impl Keyring {
         audit: impl FnOnce(&KeyId) -> audit::Entry,
     ) -> Result<(), Error> {
         let path = || self.file.path().to_owned();
-        let _lock = self.file.lock().map_err(|why| Error::ReadOnly { path: path(), why })?;
+        let _lock = self
+            .on_disk(KeyFile::lock)
+            .await
+            .map_err(|why| Error::ReadOnly { path: path(), why })?;
         self.store.retire_keys().await?;
         self.refresh().await?;
         self.may_rotate(from)?;
         let expected = Expected(Some(from.clone()));
-        let read = self.file.read();
+        let read = self.on_disk(KeyFile::read).await;
         let keys = read.map_err(|why| Error::File { path: path(), why, expected })?;
         let prepared = keys.iter().find(|it| self.held().state(it.id()).is_none()).cloned();
-        let next = match prepared {
-            Some(key) => key,
-            None => self.file.add().map_err(|why| Error::ReadOnly { path: path(), why })?,
+        let next = if let Some(key) = prepared {
+            key
+        } else {
+            let added = self.on_disk(KeyFile::add).await;
+            added.map_err(|why| Error::ReadOnly { path: path(), why })?
         };
         self.held().hold(vec![next.clone()]);
         Failpoint::KeyWritten.pass();
@@ -252,6 +270,16 @@ impl Keyring {
         previous.map_or(Ok(()), |it| Err(Error::InUse { previous: it.id.clone() }))
     }
 
+    /// A mounted file may be slow: it is not waited for on a thread of the runtime.
+    async fn on_disk<T: Send + 'static>(
+        &self,
+        call: fn(&KeyFile) -> Result<T, FileError>,
+    ) -> Result<T, FileError> {
+        let file = self.file.clone();
+        let done = spawn_blocking(move || call(&file)).await;
+        done.unwrap_or_else(|why| Err(FileError::Unreadable(io::Error::other(why))))
+    }
+
     fn held(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -263,4 +291,48 @@ fn lacking(file: &KeyFile, missing: KeyId, current: Option<KeyId>) -> Error {
 
 fn current(records: &[KeyRecord]) -> Option<KeyId> {
     records.iter().find(|it| it.state == KeyState::Current).map(|it| it.id.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use usher_store::migrate::Direction;
+    use usher_store::{Place, Settings};
+
+    use super::*;
+
+    /// Red by: a key file that is read on the thread of the runtime, which then answers no call.
+    // Requirement: E-23
+    #[tokio::test]
+    async fn a_slow_key_file_holds_up_no_other_task() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = Place::Sqlite(dir.path().join("usher.db"));
+        Store::migrate(&place, Direction::Up).await.unwrap();
+        let store = Arc::new(Store::open(&place, Settings::default()).await.unwrap());
+        let file = KeyFile::new("", dir.path());
+        let keys = Arc::new(Keyring::open(file.clone(), Arc::clone(&store)).await.unwrap());
+        let (first, next) = (keys.current().unwrap(), ServerKey::new([7; 32]).unwrap());
+        store.rotate_key(first.id().clone(), next.id().clone()).await.unwrap();
+        // A pipe is read as slowly as it is written.
+        std::fs::remove_file(file.path()).unwrap();
+        mknodat(CWD, file.path(), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let (report, opened) = tokio::sync::oneshot::channel();
+        let (go_on, told) = std::sync::mpsc::channel();
+        let path = file.path().to_owned();
+        let writer = std::thread::spawn(move || {
+            // It opens as soon as the keyring reads from the other end.
+            let mut pipe = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+            report.send(()).unwrap();
+            let other_ran = told.recv_timeout(Duration::from_secs(30)).is_ok();
+            io::Write::write_all(&mut pipe, "07".repeat(32).as_bytes()).unwrap();
+            other_ran
+        });
+        let reading = tokio::spawn(async move { keys.refresh().await });
+        opened.await.unwrap();
+        let _ = go_on.send(());
+        reading.await.unwrap().unwrap();
+        assert!(writer.join().unwrap(), "no other task ran while the file was read");
+    }
 }

@@ -27,10 +27,12 @@ pub struct PeerStatus {
 }
 
 /// Which peers are listed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PeerFilter {
     /// Of this project; nothing means of each.
     pub project: Option<ProjectId>,
+    /// With a secret of this key; nothing means of each.
+    pub key: Option<KeyId>,
     /// Whether deregistered ones are listed too.
     pub deregistered: bool,
 }

@@ -93,6 +93,8 @@ struct Node {
     heard: Option<LastSeen>,
     /// The server that is recorded to hear it.
     heard_by: Option<ServerNumber>,
+    /// When this server was last recorded to hear it.
+    claimed_at: Option<Instant>,
     acknowledged: u64,
     left: bool,
     /// Whether it is recorded as lost.
@@ -120,14 +122,17 @@ impl Mesh {
         self.config
     }
 
-    /// Loads the record of a node that called.
-    pub fn meet(&self, attended: &PeerStatus, now: Timestamp) {
+    /// Loads the record of a node that called, as it was when it was asked for or later. One from
+    /// before this server's claim does not take the claim back: no server would judge the node.
+    pub fn meet(&self, attended: &PeerStatus, (asked, now): (Instant, Timestamp)) {
         let PeerStatus { peer, lost_since, heard_by, .. } = attended;
         let mut inner = self.inner();
         let snapshot = inner.snapshots.get(&peer.registration.project).copied().unwrap_or(0);
         let node = inner.node(peer);
-        node.lost = lost_since.is_some();
-        node.heard_by = *heard_by;
+        if node.claimed_at.is_none_or(|it| it <= asked) {
+            node.lost = lost_since.is_some();
+            node.heard_by = *heard_by;
+        }
         node.read_at = Instant::now();
         node.order(self.orders(peer, snapshot, now));
     }
@@ -356,6 +361,7 @@ impl Inner {
             project: peer.registration.project,
             heard: None,
             heard_by: None,
+            claimed_at: None,
             acknowledged: 0,
             left: false,
             lost: false,

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 use usher_domain::object::id::PeerId;
 use usher_domain::peers::Liveness;
 use usher_store::{ServerNumber, Sighting, Store};
+use usher_wire::chain;
 
 use super::{Inner, Mesh, Node};
 use crate::tally::Count;
@@ -40,6 +41,7 @@ impl Mesh {
         inner.expected.remove(&id);
         if let Some(node) = inner.nodes.get_mut(&id) {
             node.heard_by = Some(by);
+            node.claimed_at = Some(Instant::now());
             node.lost = false;
         }
     }
@@ -111,6 +113,7 @@ impl Mesh {
             }
             let silent = self.look(looked_at);
             looked_at = Instant::now();
+            let mut retry = None;
             for (id, heard_by) in silent {
                 match store.lose_peer(id, heard_by).await {
                     Ok(true) => {
@@ -120,11 +123,17 @@ impl Mesh {
                     }
                     // It was deregistered, or another server hears it or has recorded its loss.
                     Ok(false) => self.settled(id, false),
-                    Err(_) => sleep(RETRY_AFTER).await,
+                    Err(error) => {
+                        let error = chain(&error);
+                        tracing::warn!(node = %id, error, "failed to record the loss of a node");
+                        retry = Some(Instant::now() + RETRY_AFTER);
+                        break;
+                    }
                 }
             }
             let soon = Instant::now() + look_every;
-            next = self.next_silence().map(|it| it.max(Instant::now()).min(soon));
+            let silence = self.next_silence().map(|it| it.max(Instant::now()).min(soon));
+            next = retry.or(silence);
         }
     }
 
@@ -281,16 +290,33 @@ mod tests {
     async fn a_node_is_judged_only_by_the_server_that_hears_it() {
         let mesh = mesh();
         let it = status(None);
-        mesh.meet(&it, Timestamp::ZERO);
+        mesh.meet(&it, (Instant::now(), Timestamp::ZERO));
         assert_eq!(mesh.hear(it.peer.id, 0, "").claim, Some(SELF));
         assert_eq!(mesh.liveness(&it), Liveness::Unknown, "until it is recorded");
         mesh.claimed(it.peer.id, SELF);
         assert_eq!(mesh.hear(it.peer.id, 0, "").claim, None, "a heartbeat writes nothing");
         assert_eq!(mesh.liveness(&it), Liveness::Live);
         mesh.expect(&sighting(&[SELF, OTHER], &[]));
-        mesh.meet(&status(Some(OTHER)), Timestamp::ZERO);
+        mesh.meet(&status(Some(OTHER)), (Instant::now(), Timestamp::ZERO));
         assert_eq!(look_for(&mesh, PATIENCE * 3).await, [], "it moved to another server");
         assert_eq!(mesh.liveness(&status(Some(OTHER))), Liveness::Live);
+    }
+
+    /// Red by: a row that was read before the claim and judged after it: the node is this server's
+    /// in the database and another's in memory, so that no server ever notices its death.
+    // Requirement: M-18
+    #[tokio::test(start_paused = true)]
+    async fn a_row_from_before_the_claim_does_not_take_it_back() {
+        let mesh = mesh();
+        let before = status(Some(OTHER));
+        let asked = Instant::now();
+        mesh.meet(&before, (asked, Timestamp::ZERO));
+        assert_eq!(mesh.hear(before.peer.id, 0, "").claim, Some(SELF));
+        tokio::time::advance(Duration::from_millis(1)).await;
+        mesh.claimed(before.peer.id, SELF);
+        mesh.meet(&before, (asked, Timestamp::ZERO));
+        assert_eq!(mesh.liveness(&status(Some(SELF))), Liveness::Live);
+        assert_eq!(look_for(&mesh, PATIENCE).await, [(before.peer.id, Some(SELF))]);
     }
 
     // Requirement: M-19
@@ -298,7 +324,7 @@ mod tests {
     async fn time_in_which_the_process_did_not_run_is_not_counted() {
         let mesh = mesh();
         let it = status(Some(SELF));
-        mesh.meet(&it, Timestamp::ZERO);
+        mesh.meet(&it, (Instant::now(), Timestamp::ZERO));
         mesh.hear(it.peer.id, 0, "");
         let looked_at = Instant::now();
         tokio::time::advance(PATIENCE * 2).await;
@@ -312,7 +338,7 @@ mod tests {
     async fn an_absent_server_vouches_for_no_node_and_judges_none() {
         let mesh = mesh();
         let it = status(Some(SELF));
-        mesh.meet(&it, Timestamp::ZERO);
+        mesh.meet(&it, (Instant::now(), Timestamp::ZERO));
         mesh.hear(it.peer.id, 0, "");
         mesh.expect(&sighting(&[SELF, OTHER], &[]));
         mesh.vanish();

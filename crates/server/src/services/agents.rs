@@ -27,7 +27,8 @@ use usher_failpoint::Failpoint;
 impl Agents for Services {
     async fn register(&self, registration: Registration) -> Answer<Enrolled> {
         let token = self.store.token(registration.text.id()).await.map_err(failure)?;
-        if token.is_some_and(|it| it.resource != registration.resource) {
+        // An unknown token costs no transaction.
+        if token.is_none_or(|it| it.resource != registration.resource) {
             return Err(Refusal::WrongVerifier.into());
         }
         let request = Request {
@@ -62,28 +63,27 @@ impl Agents for Services {
 
     async fn admit(&self, node: PeerId, secret: &SecretText) -> Answer<()> {
         let keys = &self.plane.keys;
-        let sent = keys.key_of(node, secret);
+        let sent = match keys.key_of(node, secret) {
+            Some(sent) => sent,
+            None => self.newer_key_of(node, secret).await?,
+        };
         let is_current = |it: &KeyId| keys.state(it) == Some(KeyState::Current);
-        if sent.as_ref().is_some_and(is_current) && !keys.is_behind(node) {
+        if is_current(&sent) && !keys.is_behind(node) {
             match self.mesh().fresh_orders_of(node) {
                 Some(Instructions { out: true, .. }) => return Err(Border::KeyRevoked.into()),
                 Some(_) => return Ok(()),
                 None => {}
             }
         }
+        let asked = Instant::now();
         let found = self.store.node(node).await.map_err(failure)?;
-        // Another server may have rotated the key.
-        let rotated = found.as_ref().is_some_and(|(_, current)| !is_current(current));
-        let sent = if rotated || sent.is_none() {
-            self.plane.refresh_keys().await.map_err(failure)?;
-            keys.key_of(node, secret)
-        } else {
-            sent
-        };
-        let Some(sent) = sent else { return Err(self.refuse_secret(found.map(|it| it.0))) };
         let (attended, current) = found.ok_or(Border::KeyRevoked)?;
+        if !is_current(&current) {
+            // Another server has rotated the key.
+            self.plane.refresh_keys().await.map_err(failure)?;
+        }
         self.authenticated(node, &sent, (&attended, current)).await?;
-        self.meet(&attended).await
+        self.meet(&attended, asked).await
     }
 
     async fn heartbeat(&self, node: PeerId, beat: Beat) -> Answer<BeatAnswer> {
@@ -134,11 +134,16 @@ impl Services {
         self.plane.keys.current().map_err(|missing| lacking(&missing))
     }
 
-    /// The refusal of a secret that no held key derived: wrong only if no key is missing.
-    fn refuse_secret(&self, attended: Option<PeerStatus>) -> Failure {
+    /// The key of a secret that no known key derived: another server may have rotated, or a missing
+    /// key is in the file again. The secret is wrong only if no key is missing.
+    async fn newer_key_of(&self, node: PeerId, secret: &SecretText) -> Answer<KeyId> {
         let keys = &self.plane.keys;
-        let own = attended.map(|it| it.key_id).filter(|it| keys.get(it).is_none());
-        keys.missing().or(own).map_or_else(|| Border::Unauthenticated.into(), |it| lacking(&it))
+        let what = || "the check of an unknown node secret".to_owned();
+        let _permit = keys.guess().ok_or_else(|| Failure::Unavailable { what: what() })?;
+        self.plane.refresh_keys().await.map_err(failure)?;
+        keys.key_of(node, secret).ok_or_else(|| {
+            keys.missing().map_or_else(|| Border::Unauthenticated.into(), |it| lacking(&it))
+        })
     }
 
     /// Accepts the secret of the recorded key or of the current one. Once a node called with the
@@ -167,11 +172,13 @@ impl Services {
 
     /// Loads the record of a node into the mesh; refuses a deregistered node.
     async fn met(&self, node: PeerId) -> Answer<()> {
+        let asked = Instant::now();
         let attended = self.store.peer(node).await.map_err(failure)?;
-        self.meet(&attended.ok_or(Border::KeyRevoked)?).await
+        self.meet(&attended.ok_or(Border::KeyRevoked)?, asked).await
     }
 
-    async fn meet(&self, attended: &PeerStatus) -> Answer<()> {
+    /// Loads a record that was asked for at this time.
+    async fn meet(&self, attended: &PeerStatus, asked: Instant) -> Answer<()> {
         let now = match attended.peer.stage {
             Stage::Registered => usher_kernel::Timestamp::ZERO,
             Stage::Cordoned { .. } => self.store.now().await.map_err(failure)?,
@@ -179,7 +186,7 @@ impl Services {
                 return Err(Border::KeyRevoked.into());
             }
         };
-        self.mesh().meet(attended, now);
+        self.mesh().meet(attended, (asked, now));
         Ok(())
     }
 

@@ -30,7 +30,7 @@ impl Nodes for Services {
     }
 
     async fn list(&self, query: NodeQuery, paging: Paging) -> Answer<Page<NodeView>> {
-        let filter = PeerFilter { project: query.project, deregistered: query.all };
+        let filter = PeerFilter { project: query.project, key: None, deregistered: query.all };
         let count = paging.limit.saturating_add(1);
         let listed = self.store.list_peers(filter, after(&paging)?, count).await;
         let listed = listed.map_err(failure)?.into_iter();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use usher_domain::object::id::PeerId;
 use usher_domain::object::name;
 use usher_domain::peers::{DrainStep, Heartbeat, Liveness};
@@ -59,7 +59,7 @@ async fn after_a_restart_a_node_is_unknown_until_its_first_heartbeat() {
     let number = attend(&env, &mesh).await;
     assert_eq!((mesh.liveness(&it), mesh.unheard()), (Liveness::Unknown, 1));
     assert!(!mesh.has_left(&it));
-    mesh.meet(&it, env.store.now().await.unwrap());
+    mesh.meet(&it, (Instant::now(), env.store.now().await.unwrap()));
     assert_eq!(mesh.hear(it.peer.id, 0, "usher-agent/1").claim, Some(number));
     mesh.claimed(it.peer.id, number);
     assert_eq!((mesh.liveness(&it), mesh.unheard()), (Liveness::Live, 0));
@@ -102,7 +102,7 @@ async fn only_the_loss_and_the_recovery_of_a_node_are_written() {
     let number = attend(&env, &mesh).await;
     let (stop, stopped) = watch::channel(false);
     let listening = tokio::spawn(Arc::clone(&mesh).listen(Arc::clone(&env.store), stopped));
-    mesh.meet(&it, env.store.now().await.unwrap());
+    mesh.meet(&it, (Instant::now(), env.store.now().await.unwrap()));
     assert_eq!(mesh.hear(id, 0, "usher-agent/1").claim, Some(number));
     env.store.claim_peer(id, number).await.unwrap();
     mesh.claimed(id, number);
@@ -128,8 +128,8 @@ async fn a_drain_is_woken_by_the_last_acknowledgement() {
     let (a, b) = (node(&env, "a").await, node(&env, "b").await);
     let mesh = mesh(Duration::from_secs(10));
     let now = env.store.now().await.unwrap();
-    mesh.meet(&a, now);
-    mesh.meet(&b, now);
+    mesh.meet(&a, (Instant::now(), now));
+    mesh.meet(&b, (Instant::now(), now));
     let leaver = env.declare("leaver").await;
     let both = BTreeSet::from([a.peer.id, b.peer.id]);
     assert!(mesh.await_all(leaver, 7, both.clone()));
@@ -159,10 +159,10 @@ async fn instructions_are_a_state_that_a_late_stream_still_receives() {
     let now = env.store.now().await.unwrap();
     let cordoned = it.peer.advance(DrainStep::Cordon, now);
     let ahead = PeerStatus { peer: cordoned.clone(), ..it.clone() };
-    mesh.meet(&ahead, now);
+    mesh.meet(&ahead, (Instant::now(), now));
     let instructions = mesh.follow(it.peer.id).unwrap();
     assert!(instructions.borrow().leave_by.is_some());
-    mesh.meet(&it, now);
+    mesh.meet(&it, (Instant::now(), now));
     assert!(instructions.borrow().leave_by.is_some(), "an older row does not take the drain back");
     mesh.publish(it.peer.registration.project, 5);
     assert_eq!(instructions.borrow().snapshot, 5);

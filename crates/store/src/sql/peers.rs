@@ -214,6 +214,9 @@ async fn list(
     if let Some(project) = filter.project {
         sql.push(" AND project = ").push_bind(*project.as_uuid());
     }
+    if let Some(key) = filter.key {
+        sql.push(" AND key_id = ").push_bind(key.as_str().to_owned());
+    }
     if !filter.deregistered {
         sql.push(" AND stage <> 'deregistered'");
     }

@@ -8,11 +8,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::{Value, json};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 use usher_store::Place;
 
 use crate::caller::{Caller, SOON};
 use crate::fake_agents::FakeAgents;
+use crate::presence::kill_node;
 use crate::rest::NEVER_LOST;
 use crate::test_server::{PATIENCE, TestServer, furnish};
 use crate::together::side_by_side;
@@ -170,6 +173,38 @@ async fn a_rotated_key_reaches_every_node_and_the_old_one_is_removed() {
     assert!(shown.contains("removed") && shown.contains("held"), "{shown}");
 }
 
+/// Red by: a refusal that names neither the dead node nor a way on.
+// Requirement: E-22
+#[tokio::test]
+async fn a_rotation_that_a_lost_node_blocks_names_it_and_the_way_on() {
+    let mut server = TestServer::up(&["local.agent=external", "mesh.missed_max=5"]).await;
+    let agents = FakeAgents::gather(&server.data());
+    let caller = server.caller().clone();
+    let mut ids = Vec::new();
+    for name in ["dead", "live"] {
+        let id = caller.provision(name).await;
+        caller.until_phase(&id, "Ready").await;
+        ids.push(id);
+    }
+    kill_node(&agents, &ids[0]);
+    server.until_reason(&ids[0], "NodeLost").await;
+    assert_eq!(server.usher(&["key", "rotate"]).0, Some(0));
+    let begun = Instant::now();
+    while keys(&caller).await[0]["nodes"] != 1 {
+        assert!(begun.elapsed() < PATIENCE, "the live node never took the new key");
+        sleep(SOON).await;
+    }
+    let (code, said) = server.usher(&["key", "rotate"]);
+    assert_eq!(code, Some(3), "{said}");
+    for part in ["key_in_use", "lost nodes (\"dead\":", "`usher retry dead --replace`"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!said.contains("other nodes") && !said.contains("live"), "{said}");
+    assert_eq!(server.usher(&["retry", "dead", "--replace"]).0, Some(0));
+    until_retired(&caller).await;
+    assert_eq!(server.usher(&["key", "rotate"]).0, Some(0));
+}
+
 /// Red by: a key that is recorded before it is in the file, or a second key for one installation.
 // Requirement: E-21
 #[tokio::test]
@@ -294,4 +329,44 @@ async fn only_a_receipt_that_was_issued_here_is_genuine() {
     let mut other: Value = serde_json::from_str(&receipt).unwrap();
     other["key_id"] = json!("0123456789abcdef");
     assert_eq!(verify(&other.to_string()).0, Some(3));
+}
+
+/// Locks a table against every read until it is closed.
+async fn lock(url: &str, table: &str) -> PgConnection {
+    let mut conn = PgConnection::connect(url).await.unwrap();
+    let sql = format!("BEGIN; LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE");
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut conn).await.unwrap();
+    conn
+}
+
+/// Red by: a guessed secret that costs a read of its node, or guesses that take every connection to
+/// the database.
+// Requirement: M-21
+#[tokio::test]
+async fn guessed_node_secrets_hold_up_no_other_call() {
+    const GUESSES: usize = 100;
+    let Some(server) = TestServer::serve(&["local.agent=external"]).await else { return };
+    let (caller, url) = (server.caller().clone(), server.database().unwrap());
+    let guess = async |caller: Caller| {
+        let path = format!("/v1/nodes/{}/heartbeat", uuid::Uuid::now_v7());
+        let (status, body) = caller.ask_as("uns_guess", ("POST", &path), Some(&json!({}))).await?;
+        Some((status, body["code"].as_str()?.to_owned()))
+    };
+    let answer = |status, code: &str| Some((status, code.to_owned()));
+    let peers = lock(url, "peers").await;
+    assert_eq!(guess(caller.clone()).await, answer(401, "unauthenticated"));
+    peers.close().await.unwrap();
+    let mut keys = lock(url, "server_keys").await;
+    let mut guesses: JoinSet<_> = (0..GUESSES).map(|_| guess(caller.clone())).collect();
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+        AND wait_event_type = 'Lock' AND query LIKE '%server_keys%'";
+    while guesses.len() > 4 {
+        assert_eq!(guesses.join_next().await.unwrap().unwrap(), answer(503, "unavailable"));
+        let waiting: i64 = sqlx::query_scalar(waiting).fetch_one(&mut keys).await.unwrap();
+        assert!(waiting <= 4, "{waiting} guesses hold a connection");
+    }
+    assert_eq!(caller.ask("GET", "/v1/projects", None).await.unwrap().0, 200);
+    keys.close().await.unwrap();
+    guesses.join_all().await;
+    assert_eq!(guess(caller.clone()).await, answer(401, "unauthenticated"), "no permit is lost");
 }

@@ -37,7 +37,7 @@ async fn on_the_first(cluster: &mut TestCluster, count: usize) -> Vec<String> {
 }
 
 /// Ends the node of a resource without a farewell.
-fn kill_node(agents: &FakeAgents, resource: &str) {
+pub(crate) fn kill_node(agents: &FakeAgents, resource: &str) {
     let running = agents.running.lock().unwrap();
     running.iter().find(|(name, _)| name.contains(resource)).unwrap().1.abort();
 }
