@@ -244,61 +244,11 @@ fn connector(
 
 #[cfg(test)]
 mod tests {
-    use rcgen::{CertifiedKey, generate_simple_self_signed};
+    use rcgen::generate_simple_self_signed;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
-    use tokio_rustls::TlsAcceptor;
-    use tokio_rustls::rustls::ServerConfig;
 
     use super::*;
-
-    /// A server that answers every call with an empty object; its PEM certificate and its port.
-    async fn secure_server() -> (String, u16) {
-        let names = vec!["localhost".to_owned()];
-        let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names).unwrap();
-        let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![cert.der().clone()], key)
-            .unwrap();
-        let acceptor = TlsAcceptor::from(Arc::new(config));
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let Ok(mut stream) = acceptor.accept(stream).await else { continue };
-                let _ = stream.read(&mut [0; 4096]).await;
-                let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
-                let _ = stream.write_all(answer).await;
-                let _ = stream.shutdown().await;
-            }
-        });
-        (cert.pem(), port)
-    }
-
-    // Requirement: AG-9
-    #[tokio::test]
-    async fn only_a_server_with_a_trusted_certificate_is_called() {
-        let dir = tempfile::tempdir().unwrap();
-        let (certificate, port) = secure_server().await;
-        let (other, _) = secure_server().await;
-        let client = |name: &str, pem: &str| {
-            let path = dir.path().join(name);
-            std::fs::write(&path, pem).unwrap();
-            let url = settings(&format!("https://localhost:{port}"));
-            Client::new(&Settings { ca_file: Some(path), ..url }).ok().unwrap()
-        };
-        let answer = async |client: Client| {
-            client.post::<_, serde_json::Value>("/x", None, &serde_json::json!({})).await
-        };
-        let trusted = answer(client("own.pem", &certificate)).await;
-        assert_eq!(trusted.unwrap(), serde_json::json!({}));
-        let untrusted = answer(client("other.pem", &other)).await;
-        assert!(matches!(untrusted, Err(Error::Unreachable(_))), "{untrusted:?}");
-    }
 
     fn settings(api_url: &str) -> Settings {
         Settings {

@@ -1,7 +1,7 @@
 //! Which server is sent which token, and how.
 
 use rcgen::{CertifiedKey, generate_simple_self_signed};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -9,6 +9,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+use usher_agent::client::{Client, Error};
+use usher_agent::settings::Settings;
 
 use crate::server::{Server, usher};
 
@@ -37,6 +39,26 @@ async fn the_token_of_a_data_directory_is_sent_only_to_its_own_server() {
     let variables = [("USHER_URL", own_url.as_str()), ("USHER_DATA_DIR", folder)];
     assert_eq!(usher("get projects", &variables).await.code, Some(0));
     assert_eq!(own.asked()[0].bearer, "Bearer admin-canary");
+}
+
+/// Red by: the token of a killed server that is sent to the process that took its port.
+// Requirement: HC-29
+#[tokio::test]
+async fn no_token_is_sent_to_another_process_on_the_port_of_a_killed_server() {
+    let other = empty().await;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("admin.token"), "admin-canary\n").unwrap();
+    let gone = 4_194_305;
+    for pid in [std::process::id(), gone] {
+        let endpoint = json!({"url": other.url, "pid": pid}).to_string();
+        std::fs::write(folder.path().join("endpoint.json"), endpoint).unwrap();
+        let variables = [("USHER_DATA_DIR", folder.path().to_str().unwrap())];
+        let left = usher("get projects", &variables).await;
+        assert_eq!(left.code, Some(5), "{left:?}");
+        assert!(left.complained.contains(&format!("process {pid}, is gone")), "{left:?}");
+        assert_eq!(left.complained.lines().count(), 1, "{left:?}");
+    }
+    assert!(other.asked().is_empty(), "nothing was sent");
 }
 
 /// Red by: a token in the clear, or a name that only looks like this computer.
@@ -137,4 +159,32 @@ async fn a_private_certificate_authority_is_trusted_by_file() {
     let left = usher(&format!("get projects --ca-file {nothing}"), &variables).await;
     assert_eq!(left.code, Some(2), "{left:?}");
     assert!(left.complained.contains("nothing.pem"), "{left:?}");
+}
+
+/// Red by: an agent that sends its secret to a server that proves nothing.
+// Requirement: AG-9
+#[tokio::test]
+async fn an_agent_calls_only_a_server_with_a_trusted_certificate() {
+    let dir = tempfile::tempdir().unwrap();
+    let (certificate, port) = secure_server().await;
+    let (other, _) = secure_server().await;
+    let answer = async |name: &str, pem: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, pem).unwrap();
+        let settings = Settings {
+            api_url: format!("https://localhost:{port}"),
+            project_id: "p".to_owned(),
+            resource_id: "r".to_owned(),
+            token_file: "t".into(),
+            ca_file: Some(path),
+            cert_file: None,
+            key_file: None,
+            in_flight_dir: None,
+        };
+        let client = Client::new(&settings).ok().unwrap();
+        client.post::<_, Value>("/x", None, &json!({})).await
+    };
+    assert!(answer("own.pem", &certificate).await.is_ok());
+    let untrusted = answer("other.pem", &other).await;
+    assert!(matches!(untrusted, Err(Error::Unreachable(_))), "{untrusted:?}");
 }
