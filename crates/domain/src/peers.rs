@@ -238,8 +238,8 @@ impl Peer {
     /// Requests that no peer be awaited; the first request is the recorded one.
     #[must_use]
     pub fn force(&self, by: &str, now: Timestamp) -> Self {
-        let order = || Forced { by: by.to_owned(), at: now };
-        Self { forced: Some(self.forced.clone().unwrap_or_else(order)), ..self.clone() }
+        let forced_now = || Forced { by: by.to_owned(), at: now };
+        Self { forced: Some(self.forced.clone().unwrap_or_else(forced_now)), ..self.clone() }
     }
 
     /// What to do next to show the peer out.
@@ -337,8 +337,8 @@ impl Default for Heartbeat {
 
 impl Heartbeat {
     /// The liveness of a peer, by its last heartbeat since this process started.
-    pub fn liveness(&self, last_heard: Option<Timestamp>, now: Timestamp) -> Liveness {
-        let Some(reading) = last_heard else { return Liveness::Unknown };
+    pub fn liveness(&self, last_heartbeat: Option<Timestamp>, now: Timestamp) -> Liveness {
+        let Some(reading) = last_heartbeat else { return Liveness::Unknown };
         if now.since(reading) >= self.interval.saturating_mul(self.missed_max) {
             return Liveness::Lost;
         }

@@ -96,7 +96,7 @@ impl Entry {
     }
 
     /// Until when a worker holds it, or held it and did not release it cleanly.
-    pub fn heard_until(&self) -> Option<Timestamp> {
+    pub fn may_act_until(&self) -> Option<Timestamp> {
         self.lease_until.max(self.unreturned_until)
     }
 
@@ -109,7 +109,7 @@ impl Entry {
         if self.parked || !due || self.is_leased(now) {
             return None;
         }
-        self.unreturned_until = self.heard_until();
+        self.unreturned_until = self.may_act_until();
         self.fence = self.fence.next();
         self.attempts = self.attempts.saturating_add(1);
         let until = now.after(pace.lease);
@@ -241,7 +241,7 @@ mod tests {
         entry.claim(&PACE, Jitter(u32::MAX), at(0)).unwrap();
         entry.end_lease(at(10));
         assert_eq!(entry.claim(&PACE, Jitter(0), at(10)), None, "it backs off");
-        assert_eq!(entry.heard_until(), Some(at(10)), "the lease was not released");
+        assert_eq!(entry.may_act_until(), Some(at(10)), "the lease was not released");
         entry.claim(&PACE, Jitter(0), at(11)).unwrap();
         entry.wake(at(12));
         let woken = entry.clone();
@@ -269,13 +269,13 @@ mod tests {
     #[test]
     fn a_lease_that_was_not_released_is_remembered() {
         let mut entry = Entry::new(at(0));
-        assert_eq!(entry.heard_until(), None);
+        assert_eq!(entry.may_act_until(), None);
         entry.claim(&PACE, Jitter(0), at(0)).unwrap();
-        assert_eq!(entry.heard_until(), Some(at(30)), "a worker holds it");
+        assert_eq!(entry.may_act_until(), Some(at(30)), "a worker holds it");
         let second = entry.claim(&PACE, Jitter(0), at(35)).unwrap();
-        assert_eq!(entry.heard_until(), Some(at(65)));
+        assert_eq!(entry.may_act_until(), Some(at(65)));
         entry.release(&second, Wake::Now, at(36));
-        assert_eq!(entry.heard_until(), Some(at(30)), "the first lease was never released");
+        assert_eq!(entry.may_act_until(), Some(at(30)), "the first lease was never released");
     }
 
     #[test]
@@ -283,10 +283,10 @@ mod tests {
         let mut entry = Entry::new(at(0));
         let claim = entry.claim(&PACE, Jitter(0), at(0)).unwrap();
         entry.postpone(&claim, &unreachable(), &PACE, (Jitter(0), at(7)));
-        assert_eq!(entry.heard_until(), Some(at(7)), "its last request may be in flight");
+        assert_eq!(entry.may_act_until(), Some(at(7)), "its last request may be in flight");
         let claim = entry.claim(&PACE, Jitter(0), at(8)).unwrap();
         entry.release(&claim, Wake::OnChange, at(9));
-        assert_eq!(entry.heard_until(), Some(at(7)), "a step that ended cleanly adds nothing");
+        assert_eq!(entry.may_act_until(), Some(at(7)), "a step that ended cleanly adds nothing");
     }
 
     // Requirement: W-2
@@ -351,7 +351,7 @@ mod tests {
             let mut entry = Entry::new(at(0));
             let claim = entry.claim(&PACE, Jitter(0), at(0)).unwrap();
             entry.postpone(&claim, &trouble, &PACE, (Jitter(0), at(1)));
-            assert_eq!(entry.heard_until(), unreturned_until, "{trouble}");
+            assert_eq!(entry.may_act_until(), unreturned_until, "{trouble}");
         }
     }
 

@@ -153,7 +153,7 @@ impl SqlControlPlane {
     /// Reads the keys again. While one is missing, no node counts as silent.
     pub async fn refresh_keys(&self) -> Result<(), Error> {
         self.keys.refresh().await?;
-        self.mesh.set_deaf(self.keys.missing().is_some());
+        self.mesh.set_refusing(self.keys.missing().is_some());
         Ok(())
     }
 
@@ -227,7 +227,8 @@ impl SqlControlPlane {
         let Registration { resource, project, .. } = &leaver.peer.registration;
         self.mesh.publish(*project, snapshot);
         let missing = missing(survivors, snapshot);
-        let elsewhere = self.store.is_shared() && missing.iter().any(|id| !self.mesh.hears(*id));
+        let elsewhere =
+            self.store.is_shared() && missing.iter().any(|id| !self.mesh.is_connected(*id));
         let waits = self.mesh.await_all(*resource, snapshot, missing);
         if !elsewhere || leaver.asked_at.is_some() {
             return Ok(waits);
@@ -252,14 +253,14 @@ impl SqlControlPlane {
         if let Some(snapshot) = snapshot_of(&after) {
             self.mesh.publish(after.registration.project, snapshot);
         }
-        self.mesh.tell_moved(&self.store, &after, now).await.map_err(into_trouble)
+        self.mesh.stage_changed_and_wake(&self.store, &after, now).await.map_err(into_trouble)
     }
 
     fn survivors(&self, leaver: PeerId, mesh: &[PeerStatus]) -> Vec<Survivor> {
         let stays = |it: &&PeerStatus| it.peer.id != leaver && it.peer.stage == Stage::Registered;
         let survivor = |it: &PeerStatus| Survivor {
             id: it.peer.id,
-            acknowledged: self.mesh.last_heard(it.peer.id).1.max(it.acknowledged),
+            acknowledged: self.mesh.last_heartbeat(it.peer.id).1.max(it.acknowledged),
             liveness: self.mesh.liveness(it),
         };
         mesh.iter().filter(stays).map(survivor).collect()

@@ -63,7 +63,7 @@ impl Drains {
             let now = self.store.now().await?;
             for it in &leaving {
                 watched.leavers.insert(it.peer.id);
-                self.mesh.tell_moved(&self.store, &it.peer, now).await?;
+                self.mesh.stage_changed_and_wake(&self.store, &it.peer, now).await?;
                 if let Some(snapshot) = snapshot_of(&it.peer) {
                     self.mesh.publish(*project, snapshot);
                 }
@@ -88,7 +88,7 @@ impl Watched {
         let gone: Vec<PeerId> = self.leavers.iter().filter(out).copied().collect();
         for id in gone {
             if let Some(found) = store.peer(id).await? {
-                mesh.tell_moved(store, &found.peer, now).await?;
+                mesh.stage_changed_and_wake(store, &found.peer, now).await?;
             }
             self.leavers.remove(&id);
         }

@@ -319,13 +319,13 @@ mod tests {
         std::fs::remove_file(file.path()).unwrap();
         mknodat(CWD, file.path(), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         let (report, opened) = tokio::sync::oneshot::channel();
-        let (go_on, told) = std::sync::mpsc::channel();
+        let (go_on, go_on_seen) = std::sync::mpsc::channel();
         let path = file.path().to_owned();
         let writer = std::thread::spawn(move || {
             // It opens as soon as the keyring reads from the other end.
             let mut pipe = std::fs::OpenOptions::new().write(true).open(path).unwrap();
             report.send(()).unwrap();
-            let other_ran = told.recv_timeout(Duration::from_secs(30)).is_ok();
+            let other_ran = go_on_seen.recv_timeout(Duration::from_secs(30)).is_ok();
             io::Write::write_all(&mut pipe, "07".repeat(32).as_bytes()).unwrap();
             other_ran
         });

@@ -199,9 +199,9 @@ pub struct MeshTally(pub Arc<Mesh>);
 
 impl Collector for MeshTally {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let unheard = ConstGauge::new(u64::try_from(self.0.unheard()).unwrap_or(u64::MAX));
+        let unclaimed = ConstGauge::new(u64::try_from(self.0.unclaimed()).unwrap_or(u64::MAX));
         let (name, help) = ("usher_nodes_unknown", "Nodes that no present server hears");
-        unheard.encode(encoder.encode_descriptor(name, help, None, unheard.metric_type())?)
+        unclaimed.encode(encoder.encode_descriptor(name, help, None, unclaimed.metric_type())?)
     }
 }
 

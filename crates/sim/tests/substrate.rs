@@ -202,7 +202,7 @@ impl TestWorld for Cluster {
     async fn enrol(&self) {}
 
     async fn retire(&self) {
-        let outstanding = Outstanding { heard_until: None, request_bound: Duration::ZERO };
+        let outstanding = Outstanding { may_act_until: None, request_bound: Duration::ZERO };
         let change = command::deprovision(&self.resource().state, &outstanding, self.now());
         self.write(None, (change.next, &change.rows), change.event).unwrap();
     }

@@ -45,7 +45,7 @@ pub struct Sighting {
     pub being_left: BTreeSet<ProjectId>,
     /// The peers that are not lost and that no present server hears, with the server that was the
     /// last to hear each.
-    pub unheard: Vec<(PeerId, Option<ServerNumber>)>,
+    pub unclaimed: Vec<(PeerId, Option<ServerNumber>)>,
 }
 
 impl Store {

@@ -82,14 +82,15 @@ impl Player {
                 found = self.snapshot().await?;
             }
             if found != wanted {
-                let told = format!("step {index}, {step:?}: expected {wanted:?}, found {found:?}");
-                return Ok(Some(told));
+                let difference =
+                    format!("step {index}, {step:?}: expected {wanted:?}, found {found:?}");
+                return Ok(Some(difference));
             }
         }
         tokio::time::sleep(timeouts.end).await;
         let (wanted, found) = (model.snapshot(), self.snapshot().await?);
-        let told = || format!("at the end: expected {wanted:?}, found {found:?}");
-        Ok((wanted != found).then(told))
+        let difference = || format!("at the end: expected {wanted:?}, found {found:?}");
+        Ok((wanted != found).then(difference))
     }
 
     /// Runs a step; returns the uid that it deleted.

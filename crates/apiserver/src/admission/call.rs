@@ -189,9 +189,9 @@ fn checked(answer: &Value, uid: &str) -> Result<(), String> {
     if answer["response"].is_null() {
         return Err(invalid("webhook response was absent".to_owned()));
     }
-    let told = text(answer, "/response/uid");
-    if told != uid {
-        return Err(invalid(format!("expected response.uid=\"{uid}\", got \"{told}\"")));
+    let answered = text(answer, "/response/uid");
+    if answered != uid {
+        return Err(invalid(format!("expected response.uid=\"{uid}\", got \"{answered}\"")));
     }
     Ok(())
 }
@@ -216,12 +216,12 @@ fn denied(name: &str, status: &Value) -> Refusal {
         (message, _) => format!("{denied}: {message}"),
     };
     let mut refusal = Refusal::new(code, "", message);
-    let mut told = refusal.to_status();
+    let mut status = refusal.to_status();
     for key in ["reason", "details"] {
         if let Some(value) = status.get(key).filter(|value| !value.is_null()) {
-            told[key] = value.clone();
+            status[key] = value.clone();
         }
     }
-    refusal.status = Some(Box::new(told));
+    refusal.status = Some(Box::new(status));
     refusal
 }

@@ -59,20 +59,20 @@ pub(super) fn any_object(record_id: String) -> impl Strategy<Value = Object> {
 
 /// Rows in any state under some of these names.
 pub(super) fn any_name_ledger(names: Vec<Name>) -> impl Strategy<Value = NameLedger> {
-    let standing = || {
-        let standing = (select(NameState::ALL.to_vec()), any_uid());
-        prop::option::weighted(0.8, standing)
+    let state = || {
+        let state = (select(NameState::ALL.to_vec()), any_uid());
+        prop::option::weighted(0.8, state)
     };
-    let standings = prop::collection::vec(standing(), names.len());
-    standings.prop_map(move |standings| {
-        let rows = names.iter().cloned().zip(standings).filter_map(|(name, standing)| {
-            let (standing, uid) = standing?;
-            let uid = match standing {
+    let states = prop::collection::vec(state(), names.len());
+    states.prop_map(move |states| {
+        let rows = names.iter().cloned().zip(states).filter_map(|(name, state)| {
+            let (state, uid) = state?;
+            let uid = match state {
                 NameState::Seen | NameState::Gone => Some(uid),
                 NameState::Intended | NameState::Foreign | NameState::Abandoned => None,
             };
             let evidence = Evidence::new("given", "given", START);
-            Some(Row { name, plural: None, incarnation: 1, state: standing, uid, evidence })
+            Some(Row { name, plural: None, incarnation: 1, state: state, uid, evidence })
         });
         NameLedger::new(rows)
     })

@@ -44,7 +44,7 @@ mod tests {
     // Requirement: B-3
     #[test]
     fn the_last_three_of_the_eight_words_are_those_of_teardown() {
-        let told: Vec<_> = Phase::ALL.iter().map(|it| (it.as_str(), it.is_leaving())).collect();
+        let found: Vec<_> = Phase::ALL.iter().map(|it| (it.as_str(), it.is_leaving())).collect();
         let expected = [
             ("Pending", false),
             ("Provisioning", false),
@@ -55,6 +55,6 @@ mod tests {
             ("Deprovisioning", true),
             ("Deleted", true),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(found, expected);
     }
 }

@@ -351,7 +351,7 @@ pub(super) fn snapshot() -> Snapshot {
     Snapshot {
         by: "cloud".to_owned(),
         at: NOW,
-        heard_until: None,
+        may_act_until: None,
         cluster: Authority::Pinned,
         cluster_guard_tripped: false,
         object: Ok(Some(object())),

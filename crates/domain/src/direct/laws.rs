@@ -59,14 +59,14 @@ fn any_found() -> impl Strategy<Value = Found> {
 
 fn any_stamp() -> impl Strategy<Value = Option<String>> {
     let owner = select(vec!["uid-1", "uid-2"]);
-    let standing = select(vec![
+    let state = select(vec![
         recorded::IdentityState::Gone,
         recorded::IdentityState::Seen { uid: Uid::new("c-1") },
         recorded::IdentityState::Intended { request: RequestId::of(&binding(), 1) },
     ]);
-    let read = (owner, standing, any_identified()).prop_map(|(owner, standing, at)| {
+    let read = (owner, state, any_identified()).prop_map(|(owner, state, at)| {
         let owner = Binding { object: Uid::new(owner), ..binding() };
-        Recorded::new(owner, standing, at).to_text()
+        Recorded::new(owner, state, at).to_text()
     });
     prop::option::of(prop_oneof![3 => read, 1 => Just("{}".to_owned())])
 }
@@ -123,12 +123,12 @@ fn any_snapshot() -> impl Strategy<Value = Snapshot> {
         (any_asked(), prop::option::of(search)),
         prop::option::of(select(vec![START, NOW])),
     )
-        .prop_map(|(outside, references, operations, cloud, heard_until)| {
+        .prop_map(|(outside, references, operations, cloud, may_act_until)| {
             let (object, cluster, authority, (cluster_guard_tripped, guard_tripped)) = outside;
             Snapshot {
                 by: "cloud".to_owned(),
                 at: NOW,
-                heard_until,
+                may_act_until,
                 cluster,
                 cluster_guard_tripped,
                 object,
@@ -187,13 +187,14 @@ fn any_fields() -> impl Strategy<Value = Fields> {
 }
 
 fn any_record() -> impl Strategy<Value = Record<Resource>> {
-    let standing = select(NameState::ALL.to_vec());
-    (any_fields(), standing).prop_map(|(fields, standing)| {
+    let name_state = select(NameState::ALL.to_vec());
+    (any_fields(), name_state).prop_map(|(fields, name_state)| {
         let state = Resource::hydrate(fields).unwrap();
         let row = |it: &Identified| {
             let mut row = Row::intended(state.name_of(it), "given", START);
-            let seen = matches!(standing, NameState::Seen | NameState::Gone | NameState::Abandoned);
-            row.state = standing;
+            let seen =
+                matches!(name_state, NameState::Seen | NameState::Gone | NameState::Abandoned);
+            row.state = name_state;
             row.uid = seen.then(|| Uid::new("c-1"));
             row
         };
@@ -315,8 +316,8 @@ proptest! {
             let stamp = snapshot.object.unwrap().unwrap().stamp.unwrap();
             let stamped = Recorded::read(&stamp, &mark.owner).unwrap();
             prop_assert_eq!(stamped.identified(), &identified);
-            let standing = recorded::IdentityState::Intended { request: mark.request };
-            prop_assert_eq!(stamped.standing(), &standing);
+            let state = recorded::IdentityState::Intended { request: mark.request };
+            prop_assert_eq!(stamped.state(), &state);
             // The name was free again, or it was on record before this snapshot.
             let known = record.name_ledger.latest(&before).map(|it| it.state);
             let open = [Some(NameState::Intended), Some(NameState::Foreign), None];

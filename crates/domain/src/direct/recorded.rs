@@ -43,7 +43,7 @@ pub enum IdentityState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
     binding: Binding,
-    standing: IdentityState,
+    state: IdentityState,
     identified: Identified,
 }
 
@@ -67,14 +67,14 @@ struct Written {
     v: u8,
     installation: String,
     object: Uid,
-    standing: IdentityState,
+    state: IdentityState,
     at: Identified,
 }
 
 impl Recorded {
     /// A record for this object; only the row of the object makes one.
-    pub(super) fn new(binding: Binding, standing: IdentityState, identified: Identified) -> Self {
-        Self { binding, standing, identified }
+    pub(super) fn new(binding: Binding, state: IdentityState, identified: Identified) -> Self {
+        Self { binding, state, identified }
     }
 
     /// Reads a stamp as this object's own.
@@ -86,7 +86,7 @@ impl Recorded {
         let written: Written = serde_json::from_str(text).map_err(|_| malformed())?;
         let installation = written.installation.parse().map_err(|_| malformed())?;
         let owner = Binding { installation, object: written.object };
-        let it = Self { binding: owner, standing: written.standing, identified: written.at };
+        let it = Self { binding: owner, state: written.state, identified: written.at };
         if written.v != VERSION || it.to_text() != text {
             return Err(malformed());
         }
@@ -102,15 +102,15 @@ impl Recorded {
             v: VERSION,
             installation: self.binding.installation.to_string(),
             object: self.binding.object.clone(),
-            standing: self.standing.clone(),
+            state: self.state.clone(),
             at: self.identified.clone(),
         };
         serde_json::to_string(&written).unwrap_or_default()
     }
 
     /// The progress of the cloud object.
-    pub const fn standing(&self) -> &IdentityState {
-        &self.standing
+    pub const fn state(&self) -> &IdentityState {
+        &self.state
     }
 
     /// Where it is and what it is called.
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
     use crate::direct::fixture::{binding, identified};
 
-    fn standings() -> [IdentityState; 3] {
+    fn states() -> [IdentityState; 3] {
         let request = RequestId::of(&binding(), 1);
         [
             IdentityState::Intended { request },
@@ -135,14 +135,14 @@ mod tests {
         ]
     }
 
-    fn stamp(standing: IdentityState) -> Recorded {
-        Recorded::new(binding(), standing, identified("a"))
+    fn stamp(state: IdentityState) -> Recorded {
+        Recorded::new(binding(), state, identified("a"))
     }
 
     #[test]
     fn every_name_state_is_written_and_read_back() {
-        for standing in standings() {
-            let it = stamp(standing);
+        for state in states() {
+            let it = stamp(state);
             assert_eq!(Recorded::read(&it.to_text(), &binding()), Ok(it));
         }
         let text = stamp(IdentityState::Gone).to_text();
@@ -199,7 +199,7 @@ mod tests {
 
         #[test]
         fn a_changed_stamp_is_refused_or_written_again(at in 0_usize..200, byte in any::<char>()) {
-            let [_, seen, _] = standings();
+            let [_, seen, _] = states();
             let mut text: Vec<char> = stamp(seen).to_text().chars().collect();
             let at = at % text.len();
             text[at] = byte;

@@ -39,7 +39,7 @@ pub struct Snapshot {
     /// When.
     pub at: Timestamp,
     /// When the last lease ended that was not released cleanly.
-    pub heard_until: Option<Timestamp>,
+    pub may_act_until: Option<Timestamp>,
     /// Whether the cluster is the pinned one.
     pub cluster: Authority,
     /// Whether too many of its objects vanished at once.

@@ -252,9 +252,9 @@ fn live(mode: Mode, edge: usize, mishap: Mishap) -> Result<(), String> {
 }
 
 fn judge(shard: &Shard, start: Phase, passing: Phase, end: Phase) -> Result<(), String> {
-    let told: Vec<(Phase, Phase)> = shard.events.iter().map(|it| (it.from, it.to)).collect();
-    if told != [(start, passing), (passing, end)] {
-        return Err(format!("emitted {told:?}"));
+    let emitted: Vec<(Phase, Phase)> = shard.events.iter().map(|it| (it.from, it.to)).collect();
+    if emitted != [(start, passing), (passing, end)] {
+        return Err(format!("emitted {emitted:?}"));
     }
     if shard.provider.begun != 1 {
         return Err(format!("begun {} times", shard.provider.begun));
@@ -317,9 +317,9 @@ fn a_synchronous_provider_is_followed_as_if_nothing_were_ever_late() {
     let mut shard = Shard::new(Mode::Synchronous, Phase::Speculative);
     for (from, target, state, cluster) in reference() {
         shard.row = shard.row.aimed(Wanted::of(target));
-        let told = shard.events.len();
+        let emitted = shard.events.len();
         for _ in 0..2 {
-            if shard.events.len() == told {
+            if shard.events.len() == emitted {
                 shard.step();
             }
         }
@@ -327,7 +327,7 @@ fn a_synchronous_provider_is_followed_as_if_nothing_were_ever_late() {
         let event = shard.events.last().unwrap();
         assert_eq!((event.from, event.to), (from, state.phase()));
         assert_eq!(event.cluster.as_ref().map(super::ident::ClusterId::as_str), cluster);
-        assert_eq!(shard.events.len(), told + 1);
+        assert_eq!(shard.events.len(), emitted + 1);
     }
     assert_eq!(shard.provider.begun, 4);
 }

@@ -139,8 +139,8 @@ proptest! {
         let decision = decide(&it, &snapshot);
         let moved = decision.next.phase() != it.phase();
         let disputed = decision.next.fields().disputed.is_some() != it.fields().disputed.is_some();
-        let told = decision.event.as_ref().map(|event| event.kind);
-        match told {
+        let found = decision.event.as_ref().map(|event| event.kind);
+        match found {
             None => prop_assert!(!moved && !disputed),
             Some(EventType::Moved) => prop_assert!(moved && decision.next.phase() != Phase::Gone),
             Some(EventType::Gone) => prop_assert!(decision.next.phase() == Phase::Gone),

@@ -105,14 +105,14 @@ fn any_usage() -> impl Strategy<Value = Usage> {
 }
 
 fn any_record() -> impl Strategy<Value = Record<Usage>> {
-    let standing = (select(NameState::ALL.to_vec()), any_uid());
-    let standings = prop::collection::vec(prop::option::weighted(0.8, standing), 4);
-    (any_usage(), standings).prop_map(|(state, standings)| {
+    let state = (select(NameState::ALL.to_vec()), any_uid());
+    let states = prop::collection::vec(prop::option::weighted(0.8, state), 4);
+    (any_usage(), states).prop_map(|(state, states)| {
         let roles = [Role::Mark, Role::Mark, Role::User, Role::User];
-        let named = NAMES.iter().zip(roles).zip(standings);
-        let rows = named.filter_map(|((name, role), standing)| {
-            let (standing, uid) = standing?;
-            let uid = match standing {
+        let named = NAMES.iter().zip(roles).zip(states);
+        let rows = named.filter_map(|((name, role), state)| {
+            let (state, uid) = state?;
+            let uid = match state {
                 NameState::Seen | NameState::Gone => Some(uid),
                 NameState::Intended | NameState::Foreign | NameState::Abandoned => None,
             };
@@ -121,7 +121,7 @@ fn any_record() -> impl Strategy<Value = Record<Usage>> {
                 plural: None,
                 name: role.name(&key(name)),
                 incarnation: 1,
-                state: standing,
+                state: state,
                 uid,
                 evidence,
             })
@@ -171,7 +171,7 @@ fn decide(record: &Record<Usage>, snapshot: &Snapshot) -> Decision<UsageReconcil
     UsageReconciler::default().decide(record, &seen, NOW)
 }
 
-fn standing<'a>(snapshot: &'a Snapshot, object: &ObjectKey) -> Option<&'a Object> {
+fn existing<'a>(snapshot: &'a Snapshot, object: &ObjectKey) -> Option<&'a Object> {
     match snapshot.objects.get(object)?.as_ref().ok()? {
         Found::Present(it) => Some(it),
         Found::Absent | Found::KindRemoved => None,
@@ -219,7 +219,7 @@ proptest! {
             prop_assert!(record.state.finalizer && record.state.holds(&object));
             let row = record.name_ledger.seen(&Role::Mark.name(&object)).unwrap();
             prop_assert_eq!(row.uid.as_ref(), Some(&uid));
-            prop_assert_eq!(&standing(&snapshot, &object).unwrap().uid, &uid);
+            prop_assert_eq!(&existing(&snapshot, &object).unwrap().uid, &uid);
             prop_assert_eq!(mark, record.state.mark());
         }
     }
@@ -233,7 +233,7 @@ proptest! {
         if let Some(Effect::Unmark { object, uid, mark }) = decide(&record, &snapshot).effect {
             prop_assert!(!record.state.holds(&object) && snapshot.others.is_ok());
             prop_assert!(!is_held_by_others(&snapshot, &object));
-            let found = standing(&snapshot, &object).unwrap();
+            let found = existing(&snapshot, &object).unwrap();
             prop_assert_eq!((&found.uid, &found.mark), (&uid, &Some(mark)));
         }
     }
@@ -247,7 +247,7 @@ proptest! {
         let effect = decide(&record, &snapshot).effect;
         if let Some(Effect::Replay { object, uid, revision, .. }) = effect {
             let attempt = record.state.attempt(&uid).unwrap();
-            let found = standing(&snapshot, &object).unwrap();
+            let found = existing(&snapshot, &object).unwrap();
             prop_assert_eq!(&attempt.object, &object);
             prop_assert_eq!(&found.uid, &uid);
             prop_assert_eq!(attempt.progress, Progress::Begun);
@@ -276,7 +276,7 @@ proptest! {
                 prop_assert!(snapshot.objects[user].is_ok(), "{user} was not seen");
                 let row = record.name_ledger.latest(&Role::User.name(user));
                 let recorded = row.filter(|it| it.state == NameState::Seen);
-                if let (Some(found), Some(row)) = (standing(&snapshot, user), recorded) {
+                if let (Some(found), Some(row)) = (existing(&snapshot, user), recorded) {
                     prop_assert_ne!(Some(&found.uid), row.uid.as_ref(), "{} exists", user);
                 }
             }
@@ -301,7 +301,7 @@ proptest! {
         if it.event == Some(Event::Protected) {
             prop_assert!(!record.state.targets().is_empty());
             for object in record.state.targets() {
-                let found = standing(&snapshot, object).unwrap();
+                let found = existing(&snapshot, object).unwrap();
                 let asked = matches!(snapshot.probes.get(object), Some(Ok(Probe::Refused)));
                 prop_assert!(asked || record.state.status.proven.contains(&found.uid));
                 prop_assert!(found.mark.is_some() && !found.deleting);

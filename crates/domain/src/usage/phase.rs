@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn only_the_first_two_phases_hold() {
-        let told: Vec<_> = Phase::ALL.iter().map(|it| (it.as_str(), it.holds())).collect();
+        let found: Vec<_> = Phase::ALL.iter().map(|it| (it.as_str(), it.holds())).collect();
         let expected = [
             ("Pending", true),
             ("Protected", true),
@@ -42,6 +42,6 @@ mod tests {
             ("Releasing", false),
             ("Released", false),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(found, expected);
     }
 }

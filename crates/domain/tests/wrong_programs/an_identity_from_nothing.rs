@@ -5,7 +5,7 @@ use usher_domain::direct::mark::Binding;
 use usher_domain::direct::recorded::{Recorded, IdentityState};
 
 fn made_up(binding: Binding, identified: Identified) -> Recorded {
-    Recorded { binding, standing: IdentityState::Gone, identified }
+    Recorded { binding, state: IdentityState::Gone, identified }
 }
 
 fn main() {}

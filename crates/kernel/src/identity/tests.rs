@@ -105,8 +105,8 @@ fn a_new_name_is_recorded_when_it_is_ours_or_announced() {
 // Requirement: L-20
 #[test]
 fn a_ledger_is_settled_when_every_row_is() {
-    let settled = |standings: &[NameState]| {
-        let rows = standings.iter().enumerate().map(|(i, it)| {
+    let settled = |states: &[NameState]| {
+        let rows = states.iter().enumerate().map(|(i, it)| {
             let mut row = row(*it);
             row.name.name = format!("pr-{i}");
             row

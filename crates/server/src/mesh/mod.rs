@@ -21,8 +21,8 @@ use usher_domain::peers::{Heartbeat, Liveness, Patience, Peer, Stage};
 use usher_kernel::Timestamp;
 use usher_store::{Error, PeerStatus, ServerNumber, Store, WorkItem};
 
-pub use silence::Doubt;
 use silence::Expected;
+pub use silence::UnknownFor;
 
 use super::tally::Tally;
 
@@ -66,7 +66,7 @@ pub struct Mesh {
     config: MeshConfig,
     tally: Arc<Tally>,
     inner: Mutex<Inner>,
-    heard: Notify,
+    liveness_changed: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -84,13 +84,13 @@ struct Inner {
     /// Missed heartbeats are counted from here at the earliest.
     resumed_at: Option<Instant>,
     /// Whether this process may refuse heartbeats for a key that it lacks.
-    deaf: bool,
+    refusing: bool,
 }
 
 #[derive(Debug)]
 struct Node {
     project: ProjectId,
-    heard: Option<LastSeen>,
+    last_seen: Option<LastSeen>,
     /// The server that is recorded to hear it.
     heard_by: Option<ServerNumber>,
     /// When this server was last recorded to hear it.
@@ -101,7 +101,7 @@ struct Node {
     lost: bool,
     /// When its row was last read.
     read_at: Instant,
-    orders: Instructions,
+    instructions: Instructions,
     /// The channel of its event stream, if it is connected.
     stream: Option<watch::Sender<Instructions>>,
 }
@@ -115,7 +115,7 @@ struct Waiting {
 impl Mesh {
     /// A mesh without any heartbeat yet.
     pub fn new(config: MeshConfig, tally: Arc<Tally>) -> Self {
-        Self { config, tally, inner: Mutex::default(), heard: Notify::new() }
+        Self { config, tally, inner: Mutex::default(), liveness_changed: Notify::new() }
     }
 
     pub const fn config(&self) -> MeshConfig {
@@ -124,8 +124,8 @@ impl Mesh {
 
     /// Loads the record of a node that called, as it was when it was asked for or later. One from
     /// before this server's claim does not take the claim back: no server would judge the node.
-    pub fn meet(&self, attended: &PeerStatus, (asked, now): (Instant, Timestamp)) {
-        let PeerStatus { peer, lost_since, heard_by, .. } = attended;
+    pub fn load(&self, status: &PeerStatus, (asked, now): (Instant, Timestamp)) {
+        let PeerStatus { peer, lost_since, heard_by, .. } = status;
         let mut inner = self.inner();
         let snapshot = inner.snapshots.get(&peer.registration.project).copied().unwrap_or(0);
         let node = inner.node(peer);
@@ -134,15 +134,15 @@ impl Mesh {
             node.heard_by = *heard_by;
         }
         node.read_at = Instant::now();
-        node.order(self.orders(peer, snapshot, now));
+        node.send(self.instructions(peer, snapshot, now));
     }
 
     /// Counts no silence while this process lacks a key and refuses the nodes that call with it.
-    pub fn set_deaf(&self, deaf: bool) {
+    pub fn set_refusing(&self, refusing: bool) {
         let mut inner = self.inner();
-        if std::mem::replace(&mut inner.deaf, deaf) && !deaf {
+        if std::mem::replace(&mut inner.refusing, refusing) && !refusing {
             inner.resumed_at = Some(Instant::now());
-            self.heard.notify_one();
+            self.liveness_changed.notify_one();
         }
     }
 
@@ -152,7 +152,7 @@ impl Mesh {
     }
 
     /// The instructions that follow from the stage of a peer.
-    fn orders(&self, peer: &Peer, snapshot: u64, now: Timestamp) -> Instructions {
+    fn instructions(&self, peer: &Peer, snapshot: u64, now: Timestamp) -> Instructions {
         let (leave_by, out) = match peer.stage {
             Stage::Registered => (None, false),
             Stage::Cordoned { since } => {
@@ -165,40 +165,46 @@ impl Mesh {
     }
 
     /// Records a heartbeat of a loaded node.
-    pub fn hear(&self, id: PeerId, acknowledged: u64, agent_version: &str) -> HeartbeatOutcome {
+    pub fn record_heartbeat(
+        &self,
+        id: PeerId,
+        acknowledged: u64,
+        agent_version: &str,
+    ) -> HeartbeatOutcome {
         let mut inner = self.inner();
         let number = inner.number;
         let Some(node) = inner.nodes.get_mut(&id) else { return HeartbeatOutcome::default() };
-        let first = node.heard.is_none();
-        node.heard = Some(LastSeen { at: Instant::now(), agent_version: agent_version.to_owned() });
+        let first = node.last_seen.is_none();
+        node.last_seen =
+            Some(LastSeen { at: Instant::now(), agent_version: agent_version.to_owned() });
         node.acknowledged = node.acknowledged.max(acknowledged);
         let claim = number.filter(|_| node.lost || node.heard_by != number);
         let acknowledged = node.acknowledged;
-        let woken = inner.heard_of(id, acknowledged);
+        let woken = inner.acknowledge(id, acknowledged);
         drop(inner);
         // The listener has to watch a node that is new or was lost.
         if first || claim.is_some() {
-            self.heard.notify_one();
+            self.liveness_changed.notify_one();
         }
         HeartbeatOutcome { woken, claim }
     }
 
     /// The instructions of a loaded node.
-    pub fn orders_of(&self, id: PeerId) -> Option<Instructions> {
-        self.inner().nodes.get(&id).map(|it| it.orders)
+    pub fn instructions_of(&self, id: PeerId) -> Option<Instructions> {
+        self.inner().nodes.get(&id).map(|it| it.instructions)
     }
 
     /// The same, if its row was read recently: it is read once per heartbeat, however often a node
     /// calls to acknowledge.
-    pub fn fresh_orders_of(&self, id: PeerId) -> Option<Instructions> {
+    pub fn fresh_instructions_of(&self, id: PeerId) -> Option<Instructions> {
         let inner = self.inner();
         let node = inner.nodes.get(&id)?;
         let fresh = node.read_at.elapsed() < self.config.heartbeat.interval / 2;
-        fresh.then_some(node.orders)
+        fresh.then_some(node.instructions)
     }
 
     /// Notes that a node has left.
-    pub fn hear_last(&self, id: PeerId) {
+    pub fn record_leave(&self, id: PeerId) {
         if let Some(node) = self.inner().nodes.get_mut(&id) {
             node.left = true;
         }
@@ -206,30 +212,30 @@ impl Mesh {
 
     /// Whether a node has left or is recorded as lost. Missing heartbeats alone do not count:
     /// another process may receive them.
-    pub fn has_left(&self, attended: &PeerStatus) -> bool {
-        let said = self.inner().nodes.get(&attended.peer.id).is_some_and(|it| it.left);
-        said || attended.lost_since.is_some()
+    pub fn has_left(&self, status: &PeerStatus) -> bool {
+        let said = self.inner().nodes.get(&status.peer.id).is_some_and(|it| it.left);
+        said || status.lost_since.is_some()
     }
 
     /// The liveness of a node: by its heartbeats if this server is recorded to hear it, else by the
     /// record of another server, if that is present.
-    pub fn liveness(&self, attended: &PeerStatus) -> Liveness {
+    pub fn liveness(&self, status: &PeerStatus) -> Liveness {
         let inner = self.inner();
-        let own = inner.nodes.get(&attended.peer.id).filter(|it| !it.lost && inner.is_own(it));
-        match own.and_then(|it| it.heard.as_ref()) {
-            Some(_) if inner.deaf => Liveness::Unknown,
-            Some(heard) => self.judge(inner.counted_from(heard.at)),
-            None if attended.lost_since.is_some() => Liveness::Lost,
-            None if inner.is_elsewhere(attended.heard_by) => Liveness::Live,
+        let own = inner.nodes.get(&status.peer.id).filter(|it| !it.lost && inner.is_own(it));
+        match own.and_then(|it| it.last_seen.as_ref()) {
+            Some(_) if inner.refusing => Liveness::Unknown,
+            Some(last_seen) => self.judge(inner.counted_from(last_seen.at)),
+            None if status.lost_since.is_some() => Liveness::Lost,
+            None if inner.is_elsewhere(status.heard_by) => Liveness::Live,
             None => Liveness::Unknown,
         }
     }
 
     /// Whether this process receives the heartbeats of a node.
-    pub fn hears(&self, id: PeerId) -> bool {
+    pub fn is_connected(&self, id: PeerId) -> bool {
         let inner = self.inner();
-        let heard = inner.nodes.get(&id).and_then(|it| it.heard.as_ref());
-        heard.is_some_and(|it| self.judge(it.at) == Liveness::Live)
+        let last_seen = inner.nodes.get(&id).and_then(|it| it.last_seen.as_ref());
+        last_seen.is_some_and(|it| self.judge(it.at) == Liveness::Live)
     }
 
     /// The nodes of a project that acknowledged this snapshot or a newer one to this process.
@@ -240,9 +246,9 @@ impl Mesh {
     }
 
     /// The last heartbeat of a node, and the newest snapshot it acknowledged.
-    pub fn last_heard(&self, id: PeerId) -> (Option<LastSeen>, u64) {
+    pub fn last_heartbeat(&self, id: PeerId) -> (Option<LastSeen>, u64) {
         let inner = self.inner();
-        inner.nodes.get(&id).map_or((None, 0), |it| (it.heard.clone(), it.acknowledged))
+        inner.nodes.get(&id).map_or((None, 0), |it| (it.last_seen.clone(), it.acknowledged))
     }
 
     /// Publishes a snapshot of the mesh to every node of a project.
@@ -252,35 +258,35 @@ impl Mesh {
         *newest = snapshot.max(*newest);
         let newest = *newest;
         for node in inner.nodes.values_mut().filter(|it| it.project == project) {
-            node.order(Instructions { snapshot: newest, ..Instructions::default() });
+            node.send(Instructions { snapshot: newest, ..Instructions::default() });
         }
     }
 
     /// Sends a node the instructions of its new stage and drops it once it is deregistered. Returns
     /// the resources that waited for its acknowledgement only: a draining node acknowledges
     /// nothing.
-    pub fn moved(&self, peer: &Peer, now: Timestamp) -> Vec<ResourceId> {
+    pub fn stage_changed(&self, peer: &Peer, now: Timestamp) -> Vec<ResourceId> {
         let mut inner = self.inner();
         let snapshot = inner.snapshots.get(&peer.registration.project).copied().unwrap_or(0);
-        let orders = self.orders(peer, snapshot, now);
+        let instructions = self.instructions(peer, snapshot, now);
         if let Some(node) = inner.nodes.get_mut(&peer.id) {
-            node.order(orders);
+            node.send(instructions);
         }
         if peer.is_gone() {
             inner.nodes.remove(&peer.id);
             inner.waiting.remove(&peer.registration.resource);
         }
-        if peer.stage == Stage::Registered { vec![] } else { inner.heard_of(peer.id, u64::MAX) }
+        if peer.stage == Stage::Registered { vec![] } else { inner.acknowledge(peer.id, u64::MAX) }
     }
 
     /// The same, and wakes the resources that waited.
-    pub async fn tell_moved(
+    pub async fn stage_changed_and_wake(
         &self,
         store: &Store,
         peer: &Peer,
         now: Timestamp,
     ) -> Result<(), Error> {
-        wake(store, self.moved(peer, now)).await
+        wake(store, self.stage_changed(peer, now)).await
     }
 
     /// Registers the acknowledgements that a drain waits for; `false` if none is missing.
@@ -292,7 +298,7 @@ impl Mesh {
     ) -> bool {
         let mut inner = self.inner();
         // A node that acknowledged since, or that drains itself, is not waited for.
-        missing.retain(|id| inner.nodes.get(id).is_none_or(|it| it.owes(snapshot)));
+        missing.retain(|id| inner.nodes.get(id).is_none_or(|it| it.must_acknowledge(snapshot)));
         let waits = !missing.is_empty();
         inner.waiting.insert(resource, Waiting { snapshot, missing });
         waits
@@ -314,21 +320,21 @@ impl Mesh {
 }
 
 impl Node {
-    /// Whether its acknowledgement of a snapshot is missing; a draining node owes none.
-    fn owes(&self, snapshot: u64) -> bool {
-        let Instructions { leave_by, out, .. } = self.orders;
+    /// Whether its acknowledgement of a snapshot is missing; a draining node needs to send none.
+    fn must_acknowledge(&self, snapshot: u64) -> bool {
+        let Instructions { leave_by, out, .. } = self.instructions;
         self.acknowledged < snapshot && leave_by.is_none() && !out
     }
 
-    fn order(&mut self, orders: Instructions) {
+    fn send(&mut self, instructions: Instructions) {
         // A drain is never cancelled: instructions without it come from an older row. Its deadline
         // is fixed by the first ones.
         let next = Instructions {
-            snapshot: self.orders.snapshot.max(orders.snapshot),
-            leave_by: self.orders.leave_by.or(orders.leave_by),
-            out: self.orders.out || orders.out,
+            snapshot: self.instructions.snapshot.max(instructions.snapshot),
+            leave_by: self.instructions.leave_by.or(instructions.leave_by),
+            out: self.instructions.out || instructions.out,
         };
-        if std::mem::replace(&mut self.orders, next) != next
+        if std::mem::replace(&mut self.instructions, next) != next
             && self.stream.as_ref().is_some_and(|it| it.send(next).is_err())
         {
             self.stream = None;
@@ -336,14 +342,14 @@ impl Node {
     }
 
     fn follow(&mut self) -> watch::Receiver<Instructions> {
-        let fresh = || watch::Sender::new(self.orders);
+        let fresh = || watch::Sender::new(self.instructions);
         self.stream.get_or_insert_with(fresh).subscribe()
     }
 }
 
 impl Inner {
     /// The resources that waited for this acknowledgement only.
-    fn heard_of(&mut self, id: PeerId, acknowledged: u64) -> Vec<ResourceId> {
+    fn acknowledge(&mut self, id: PeerId, acknowledged: u64) -> Vec<ResourceId> {
         let mut woken = Vec::new();
         for (resource, waiting) in &mut self.waiting {
             if acknowledged >= waiting.snapshot
@@ -359,14 +365,14 @@ impl Inner {
     fn node(&mut self, peer: &Peer) -> &mut Node {
         let fresh = || Node {
             project: peer.registration.project,
-            heard: None,
+            last_seen: None,
             heard_by: None,
             claimed_at: None,
             acknowledged: 0,
             left: false,
             lost: false,
             read_at: Instant::now(),
-            orders: Instructions::default(),
+            instructions: Instructions::default(),
             stream: None,
         };
         self.nodes.entry(peer.id).or_insert_with(fresh)

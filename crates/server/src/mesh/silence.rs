@@ -23,7 +23,7 @@ const LOOKS: u32 = 4;
 
 /// How long a node is unknown, and how long until it counts as lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Doubt {
+pub struct UnknownFor {
     pub elapsed: Duration,
     pub left: Duration,
 }
@@ -64,7 +64,7 @@ impl Mesh {
         let mut inner = self.inner();
         let before = std::mem::take(&mut inner.expected);
         inner.present.clone_from(&sighting.present);
-        for (id, heard_by) in &sighting.unheard {
+        for (id, heard_by) in &sighting.unclaimed {
             let known = before.get(id).filter(|it| it.heard_by == *heard_by);
             let fresh = Expected { heard_by: *heard_by, since: Instant::now() };
             // It was claimed after the poll.
@@ -76,23 +76,23 @@ impl Mesh {
         let expects = !inner.expected.is_empty();
         drop(inner);
         if expects {
-            self.heard.notify_one();
+            self.liveness_changed.notify_one();
         }
     }
 
     /// How many nodes no present server hears.
-    pub fn unheard(&self) -> usize {
+    pub fn unclaimed(&self) -> usize {
         self.inner().expected.len()
     }
 
     /// How long a node is unknown, if it is expected.
-    pub fn doubt(&self, id: PeerId) -> Option<Doubt> {
+    pub fn unknown_for(&self, id: PeerId) -> Option<UnknownFor> {
         let inner = self.inner();
         let expected = inner.expected.get(&id)?;
         let patience = self.patience();
         let counted = inner.counted_from(expected.since).elapsed();
         let left = patience.saturating_sub(counted);
-        Some(Doubt { elapsed: expected.since.elapsed(), left })
+        Some(UnknownFor { elapsed: expected.since.elapsed(), left })
     }
 
     /// Records lost nodes until the server stops.
@@ -102,7 +102,7 @@ impl Mesh {
         loop {
             tokio::select! {
                 () = stopped(&mut stop) => return,
-                () = self.heard.notified() => {
+                () = self.liveness_changed.notified() => {
                     if next.is_none() {
                         looked_at = Instant::now();
                         next = Some(looked_at + look_every);
@@ -162,7 +162,7 @@ impl Mesh {
         inner.expected.remove(&id);
         if let Some(node) = inner.nodes.get_mut(&id) {
             node.lost = lost;
-            node.heard = node.heard.take().filter(|_| lost);
+            node.last_seen = node.last_seen.take().filter(|_| lost);
         }
     }
 }
@@ -183,9 +183,9 @@ impl Inner {
         let judged = |it: &Node| self.is_own(it) || it.heard_by.is_none();
         let own = self.nodes.iter().filter(move |(_, it)| judged(it) && !it.lost);
         let own = own.filter(|_| self.number.is_some());
-        let own = own.filter_map(|(id, it)| Some((*id, it.heard.as_ref()?.at, it.heard_by)));
+        let own = own.filter_map(|(id, it)| Some((*id, it.last_seen.as_ref()?.at, it.heard_by)));
         let expected = self.expected.iter().map(|(id, it)| (*id, it.since, it.heard_by));
-        let all = own.chain(expected).filter(|_| !self.deaf);
+        let all = own.chain(expected).filter(|_| !self.refusing);
         all.map(|(id, since, heard_by)| (id, self.counted_from(since), heard_by))
     }
 
@@ -245,10 +245,10 @@ mod tests {
         PeerStatus { peer, lost_since: None, asked_at: None, acknowledged: 0, heard_by, key_id }
     }
 
-    fn sighting(present: &[ServerNumber], unheard: &[PeerStatus]) -> Sighting {
+    fn sighting(present: &[ServerNumber], unclaimed: &[PeerStatus]) -> Sighting {
         Sighting {
             present: present.iter().copied().collect(),
-            unheard: unheard.iter().map(|it| (it.peer.id, it.heard_by)).collect(),
+            unclaimed: unclaimed.iter().map(|it| (it.peer.id, it.heard_by)).collect(),
             ..Sighting::default()
         }
     }
@@ -274,14 +274,14 @@ mod tests {
         let it = status(Some(OTHER));
         assert_eq!(mesh.liveness(&it), Liveness::Unknown, "before the first poll");
         mesh.expect(&sighting(&[SELF, OTHER], &[]));
-        assert_eq!((mesh.liveness(&it), mesh.unheard()), (Liveness::Live, 0));
+        assert_eq!((mesh.liveness(&it), mesh.unclaimed()), (Liveness::Live, 0));
         mesh.expect(&sighting(&[SELF], std::slice::from_ref(&it)));
-        assert_eq!((mesh.liveness(&it), mesh.unheard()), (Liveness::Unknown, 1));
+        assert_eq!((mesh.liveness(&it), mesh.unclaimed()), (Liveness::Unknown, 1));
         let second = Duration::from_secs(1);
         assert_eq!(look_for(&mesh, Duration::from_secs(29)).await, []);
         // A later poll does not begin the patience anew.
         mesh.expect(&sighting(&[SELF], std::slice::from_ref(&it)));
-        assert_eq!(mesh.doubt(it.peer.id).unwrap().left, second);
+        assert_eq!(mesh.unknown_for(it.peer.id).unwrap().left, second);
         assert_eq!(look_for(&mesh, second).await, [(it.peer.id, Some(OTHER))]);
     }
 
@@ -290,14 +290,18 @@ mod tests {
     async fn a_node_is_judged_only_by_the_server_that_hears_it() {
         let mesh = mesh();
         let it = status(None);
-        mesh.meet(&it, (Instant::now(), Timestamp::ZERO));
-        assert_eq!(mesh.hear(it.peer.id, 0, "").claim, Some(SELF));
+        mesh.load(&it, (Instant::now(), Timestamp::ZERO));
+        assert_eq!(mesh.record_heartbeat(it.peer.id, 0, "").claim, Some(SELF));
         assert_eq!(mesh.liveness(&it), Liveness::Unknown, "until it is recorded");
         mesh.claimed(it.peer.id, SELF);
-        assert_eq!(mesh.hear(it.peer.id, 0, "").claim, None, "a heartbeat writes nothing");
+        assert_eq!(
+            mesh.record_heartbeat(it.peer.id, 0, "").claim,
+            None,
+            "a heartbeat writes nothing"
+        );
         assert_eq!(mesh.liveness(&it), Liveness::Live);
         mesh.expect(&sighting(&[SELF, OTHER], &[]));
-        mesh.meet(&status(Some(OTHER)), (Instant::now(), Timestamp::ZERO));
+        mesh.load(&status(Some(OTHER)), (Instant::now(), Timestamp::ZERO));
         assert_eq!(look_for(&mesh, PATIENCE * 3).await, [], "it moved to another server");
         assert_eq!(mesh.liveness(&status(Some(OTHER))), Liveness::Live);
     }
@@ -310,11 +314,11 @@ mod tests {
         let mesh = mesh();
         let before = status(Some(OTHER));
         let asked = Instant::now();
-        mesh.meet(&before, (asked, Timestamp::ZERO));
-        assert_eq!(mesh.hear(before.peer.id, 0, "").claim, Some(SELF));
+        mesh.load(&before, (asked, Timestamp::ZERO));
+        assert_eq!(mesh.record_heartbeat(before.peer.id, 0, "").claim, Some(SELF));
         tokio::time::advance(Duration::from_millis(1)).await;
         mesh.claimed(before.peer.id, SELF);
-        mesh.meet(&before, (asked, Timestamp::ZERO));
+        mesh.load(&before, (asked, Timestamp::ZERO));
         assert_eq!(mesh.liveness(&status(Some(SELF))), Liveness::Live);
         assert_eq!(look_for(&mesh, PATIENCE).await, [(before.peer.id, Some(SELF))]);
     }
@@ -324,8 +328,8 @@ mod tests {
     async fn time_in_which_the_process_did_not_run_is_not_counted() {
         let mesh = mesh();
         let it = status(Some(SELF));
-        mesh.meet(&it, (Instant::now(), Timestamp::ZERO));
-        mesh.hear(it.peer.id, 0, "");
+        mesh.load(&it, (Instant::now(), Timestamp::ZERO));
+        mesh.record_heartbeat(it.peer.id, 0, "");
         let looked_at = Instant::now();
         tokio::time::advance(PATIENCE * 2).await;
         assert_eq!(mesh.look(looked_at), []);
@@ -338,16 +342,20 @@ mod tests {
     async fn an_absent_server_vouches_for_no_node_and_judges_none() {
         let mesh = mesh();
         let it = status(Some(SELF));
-        mesh.meet(&it, (Instant::now(), Timestamp::ZERO));
-        mesh.hear(it.peer.id, 0, "");
+        mesh.load(&it, (Instant::now(), Timestamp::ZERO));
+        mesh.record_heartbeat(it.peer.id, 0, "");
         mesh.expect(&sighting(&[SELF, OTHER], &[]));
         mesh.vanish();
         assert_eq!(mesh.liveness(&it), Liveness::Unknown);
         assert_eq!(mesh.liveness(&status(Some(OTHER))), Liveness::Unknown);
         assert_eq!(look_for(&mesh, PATIENCE * 2).await, []);
-        assert_eq!(mesh.hear(it.peer.id, 0, "").claim, None);
+        assert_eq!(mesh.record_heartbeat(it.peer.id, 0, "").claim, None);
         let next = ServerNumber(8);
         mesh.appear(next);
-        assert_eq!(mesh.hear(it.peer.id, 0, "").claim, Some(next), "it is recorded anew");
+        assert_eq!(
+            mesh.record_heartbeat(it.peer.id, 0, "").claim,
+            Some(next),
+            "it is recorded anew"
+        );
     }
 }

@@ -50,8 +50,8 @@ impl Agents for Services {
         tracing::info!(%node, resource = %registration.resource, "node registered");
         // A node is watched from its registration on, although it may never call again. A node that
         // was deregistered meanwhile still needs its id in order to leave.
-        match self.met(node).await {
-            Ok(()) => self.heard(node, 0, &registration.agent_version).await?,
+        match self.ensure_loaded(node).await {
+            Ok(()) => self.record_heartbeat(node, 0, &registration.agent_version).await?,
             Err(Failure::Refused(_)) => {}
             Err(why) => return Err(why),
         }
@@ -69,7 +69,7 @@ impl Agents for Services {
         };
         let is_current = |it: &KeyId| keys.state(it) == Some(KeyState::Current);
         if is_current(&sent) && !keys.is_behind(node) {
-            match self.mesh().fresh_orders_of(node) {
+            match self.mesh().fresh_instructions_of(node) {
                 Some(Instructions { out: true, .. }) => return Err(Border::KeyRevoked.into()),
                 Some(_) => return Ok(()),
                 None => {}
@@ -77,22 +77,22 @@ impl Agents for Services {
         }
         let asked = Instant::now();
         let found = self.store.node(node).await.map_err(failure)?;
-        let (attended, current) = found.ok_or(Border::KeyRevoked)?;
+        let (status, current) = found.ok_or(Border::KeyRevoked)?;
         if !is_current(&current) {
             // Another server has rotated the key.
             self.plane.refresh_keys().await.map_err(failure)?;
         }
-        self.authenticated(node, &sent, (&attended, current)).await?;
-        self.meet(&attended, asked).await
+        self.authenticated(node, &sent, (&status, current)).await?;
+        self.load_node(&status, asked).await
     }
 
     async fn heartbeat(&self, node: PeerId, beat: Beat) -> Answer<BeatAnswer> {
-        let mut instructions = self.mesh().orders_of(node);
+        let mut instructions = self.mesh().instructions_of(node);
         if instructions.is_none() {
-            self.met(node).await?;
-            instructions = self.mesh().orders_of(node);
+            self.ensure_loaded(node).await?;
+            instructions = self.mesh().instructions_of(node);
         }
-        self.heard(node, beat.acknowledged, &beat.agent_version).await?;
+        self.record_heartbeat(node, beat.acknowledged, &beat.agent_version).await?;
         let Instructions { snapshot, leave_by, out: _ } = instructions.unwrap_or_default();
         let keys = &self.plane.keys;
         let current = keys.current().ok().filter(|_| keys.is_behind(node));
@@ -101,15 +101,15 @@ impl Agents for Services {
     }
 
     async fn stream(&self, node: PeerId, _: Option<String>) -> Answer<Box<dyn AgentFeed>> {
-        self.met(node).await?;
-        let orders = self.mesh().follow(node).ok_or(Border::KeyRevoked)?;
-        let told = Instructions::default();
-        Ok(Box::new(Stream { orders, told, stop: self.stop.clone() }))
+        self.ensure_loaded(node).await?;
+        let instructions = self.mesh().follow(node).ok_or(Border::KeyRevoked)?;
+        let sent = Instructions::default();
+        Ok(Box::new(Stream { instructions, sent, stop: self.stop.clone() }))
     }
 
     async fn leave(&self, node: PeerId, in_flight: u64) -> Answer<()> {
         tracing::info!(%node, in_flight, "node left");
-        self.mesh().hear_last(node);
+        self.mesh().record_leave(node);
         let Some(PeerStatus { peer, .. }) = self.store.peer(node).await.map_err(failure)? else {
             return Err(Border::KeyRevoked.into());
         };
@@ -153,14 +153,14 @@ impl Services {
         &self,
         node: PeerId,
         sent: &KeyId,
-        (attended, current): (&PeerStatus, KeyId),
+        (status, current): (&PeerStatus, KeyId),
     ) -> Answer<()> {
         let keys = &self.plane.keys;
-        if *sent != attended.key_id && *sent != current && keys.state(sent).is_some() {
+        if *sent != status.key_id && *sent != current && keys.state(sent).is_some() {
             return Err(Border::Unauthenticated.into());
         }
         keys.note_behind(node, *sent != current);
-        if *sent == current && attended.key_id != current {
+        if *sent == current && status.key_id != current {
             match self.store.move_node_to_key(node, current).await {
                 // It was rotated again: the row is written with the next call.
                 Ok(()) | Err(Error::Conflict) => {}
@@ -171,29 +171,34 @@ impl Services {
     }
 
     /// Loads the record of a node into the mesh; refuses a deregistered node.
-    async fn met(&self, node: PeerId) -> Answer<()> {
+    async fn ensure_loaded(&self, node: PeerId) -> Answer<()> {
         let asked = Instant::now();
-        let attended = self.store.peer(node).await.map_err(failure)?;
-        self.meet(&attended.ok_or(Border::KeyRevoked)?, asked).await
+        let status = self.store.peer(node).await.map_err(failure)?;
+        self.load_node(&status.ok_or(Border::KeyRevoked)?, asked).await
     }
 
     /// Loads a record that was asked for at this time.
-    async fn meet(&self, attended: &PeerStatus, asked: Instant) -> Answer<()> {
-        let now = match attended.peer.stage {
+    async fn load_node(&self, status: &PeerStatus, asked: Instant) -> Answer<()> {
+        let now = match status.peer.stage {
             Stage::Registered => usher_kernel::Timestamp::ZERO,
             Stage::Cordoned { .. } => self.store.now().await.map_err(failure)?,
             Stage::Draining { .. } | Stage::Deregistered { .. } => {
                 return Err(Border::KeyRevoked.into());
             }
         };
-        self.mesh().meet(attended, (asked, now));
+        self.mesh().load(status, (asked, now));
         Ok(())
     }
 
     /// Notes a heartbeat of a loaded node and wakes waiting drains; writes that this server hears
     /// it, if another or none was recorded to.
-    async fn heard(&self, node: PeerId, acknowledged: u64, agent_version: &str) -> Answer<()> {
-        let outcome = self.mesh().hear(node, acknowledged, agent_version);
+    async fn record_heartbeat(
+        &self,
+        node: PeerId,
+        acknowledged: u64,
+        agent_version: &str,
+    ) -> Answer<()> {
+        let outcome = self.mesh().record_heartbeat(node, acknowledged, agent_version);
         wake(&self.store, outcome.woken).await.map_err(failure)?;
         if let Some(number) = outcome.claim {
             let was_lost = self.store.claim_peer(node, number).await.map_err(failure)?;
@@ -217,8 +222,8 @@ fn left(until: Instant) -> Duration {
 
 /// The event stream of one node: it catches up with a state.
 struct Stream {
-    orders: watch::Receiver<Instructions>,
-    told: Instructions,
+    instructions: watch::Receiver<Instructions>,
+    sent: Instructions,
     stop: watch::Receiver<bool>,
 }
 
@@ -226,22 +231,22 @@ struct Stream {
 impl AgentFeed for Stream {
     async fn next(&mut self) -> Option<AgentMessage> {
         loop {
-            let instructions = *self.orders.borrow_and_update();
+            let instructions = *self.instructions.borrow_and_update();
             if instructions.out {
                 return None;
             }
-            if let (Some(until), None) = (instructions.leave_by, self.told.leave_by) {
-                self.told.leave_by = instructions.leave_by;
+            if let (Some(until), None) = (instructions.leave_by, self.sent.leave_by) {
+                self.sent.leave_by = instructions.leave_by;
                 let grace_ms = u64::try_from(left(until).as_millis()).unwrap_or(u64::MAX);
                 return Some(into_message(AgentEvent::Drain(Drain { grace_ms })));
             }
-            if instructions.snapshot > self.told.snapshot {
-                self.told.snapshot = instructions.snapshot;
+            if instructions.snapshot > self.sent.snapshot {
+                self.sent.snapshot = instructions.snapshot;
                 return Some(into_message(AgentEvent::Mesh { snapshot: instructions.snapshot }));
             }
             tokio::select! {
                 _ = self.stop.wait_for(|it| *it) => return None,
-                changed = self.orders.changed() => if changed.is_err() {
+                changed = self.instructions.changed() => if changed.is_err() {
                     return None;
                 },
             }

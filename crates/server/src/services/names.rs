@@ -39,9 +39,9 @@ impl Services {
         version: Version,
     ) -> Answer<ResourceView> {
         let id = resource.id();
-        let titles = self.store.display_names(id).await.map_err(failure)?;
+        let names = self.store.display_names(id).await.map_err(failure)?;
         let refusal = || Refusal::ProvisionedResourceNotFound { what: id.to_string() };
-        let view = shown(resource, version, titles.ok_or_else(refusal)?)?;
+        let view = shown(resource, version, names.ok_or_else(refusal)?)?;
         let [view] = self.with_nodes([view]).await?;
         Ok(view)
     }
@@ -145,9 +145,9 @@ impl Services {
 pub(super) fn shown(
     resource: &Resource,
     version: Version,
-    titles: DisplayNames,
+    names: DisplayNames,
 ) -> Answer<ResourceView> {
-    let DisplayNames { name: _, project, blueprint, credential, reason } = titles;
+    let DisplayNames { name: _, project, blueprint, credential, reason } = names;
     let id = resource.id();
     let broken = |what: &str| Failure::Broken { what: format!("{what} of resource \"{id}\"") };
     let project = project.unwrap_or_else(|| "gone".to_owned());

@@ -43,9 +43,9 @@ impl Nodes for Services {
         let found = self.store.peer(id).await.map_err(failure)?;
         let found = found.ok_or_else(|| not_found(Thing::Node, &id.to_string()))?;
         let resource = found.peer.registration.resource;
-        let titles = self.store.display_names(resource).await.map_err(failure)?;
+        let names = self.store.display_names(resource).await.map_err(failure)?;
         let now = self.store.now().await.map_err(failure)?;
-        Ok(self.node((found, now), titles.map_or_else(|| resource.to_string(), |it| it.name)))
+        Ok(self.node((found, now), names.map_or_else(|| resource.to_string(), |it| it.name)))
     }
 
     async fn force(&self, caller: &Caller, id: PeerId) -> Answer<NodeView> {
@@ -72,7 +72,7 @@ impl Services {
     fn node(&self, (status, now): (PeerStatus, Timestamp), resource: String) -> NodeView {
         let id = status.peer.id;
         let liveness = self.mesh().liveness(&status);
-        let (last_seen, _) = self.mesh().last_heard(id);
+        let (last_seen, _) = self.mesh().last_heartbeat(id);
         NodeView {
             peer: status.peer,
             resource,
@@ -89,8 +89,8 @@ impl Services {
         (id, liveness): (PeerId, Liveness),
         now: Timestamp,
     ) -> Option<(Timestamp, Timestamp)> {
-        let doubt = self.mesh().doubt(id).filter(|_| liveness == Liveness::Unknown)?;
-        Some((before(now, doubt.elapsed), now.after(doubt.left)))
+        let unknown_for = self.mesh().unknown_for(id).filter(|_| liveness == Liveness::Unknown)?;
+        Some((before(now, unknown_for.elapsed), now.after(unknown_for.left)))
     }
 }
 

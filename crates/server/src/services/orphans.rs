@@ -33,7 +33,7 @@ impl Orphans for Services {
             let Some(id) = orphan.resource else { continue };
             if seen.insert(id, ()).is_none() {
                 let command = Command::Reap { by: caller.name.to_string() };
-                self.order(caller, id, (command, Action::ResourceReap)).await?;
+                self.execute(caller, id, (command, Action::ResourceReap)).await?;
             }
             reaped.push(orphan);
         }

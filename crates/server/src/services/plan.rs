@@ -24,7 +24,7 @@ impl Services {
         let record = self.record(id).await?;
         let now = self.store.now().await.map_err(failure)?;
         let outstanding =
-            Outstanding { heard_until: None, request_bound: std::time::Duration::ZERO };
+            Outstanding { may_act_until: None, request_bound: std::time::Duration::ZERO };
         let wished = command::deprovision(&record.state, &outstanding, now).next;
         let wished = Record { state: wished, ..record.clone() };
         let world = self.worlds.get(&wished.state.pinned().world).map_err(unavailable)?;

@@ -50,7 +50,7 @@ impl Resources for Services {
     }
 
     async fn deprovision(&self, caller: &Caller, id: ResourceId) -> Answer<ResourceView> {
-        self.order(caller, id, (Command::Deprovision, Action::ResourceDeprovision)).await
+        self.execute(caller, id, (Command::Deprovision, Action::ResourceDeprovision)).await
     }
 
     async fn get(&self, id: ResourceId) -> Answer<ResourceView> {
@@ -90,16 +90,16 @@ impl Resources for Services {
     }
 
     async fn retry(&self, caller: &Caller, id: ResourceId) -> Answer<ResourceView> {
-        self.order(caller, id, (Command::Retry, Action::ResourceRetry)).await
+        self.execute(caller, id, (Command::Retry, Action::ResourceRetry)).await
     }
 
     async fn replace(&self, caller: &Caller, id: ResourceId) -> Answer<ResourceView> {
-        self.order(caller, id, (Command::Replace, Action::ResourceReplace)).await
+        self.execute(caller, id, (Command::Replace, Action::ResourceReplace)).await
     }
 
     async fn abandon(&self, caller: &Caller, id: ResourceId, why: &str) -> Answer<ResourceView> {
         let command = Command::Abandon { by: caller.name.to_string(), reason: why.to_owned() };
-        self.order(caller, id, (command, Action::ResourceAbandon)).await
+        self.execute(caller, id, (command, Action::ResourceAbandon)).await
     }
 }
 
@@ -177,7 +177,7 @@ impl Services {
     }
 
     /// Executes a command and audits it in the same transaction.
-    pub(super) async fn order(
+    pub(super) async fn execute(
         &self,
         caller: &Caller,
         id: ResourceId,

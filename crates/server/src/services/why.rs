@@ -21,7 +21,7 @@ impl Services {
     pub(super) async fn explain(&self, id: ResourceId) -> Answer<Why> {
         let record = self.record(id).await?;
         let resource = self.view(&record).await?;
-        let attention = self.store.queue_status(awake(&record.state)).await.map_err(failure)?;
+        let queue = self.store.queue_status(awake(&record.state)).await.map_err(failure)?;
         let explained = self.explanation(&record.state).await;
         let blockers = self.blockers(&record, &explained).await?;
         let is_failed = record.state.phase() == Phase::Failed;
@@ -34,10 +34,10 @@ impl Services {
         };
         let mut entry = runbook::entry(record.state.phase(), resource.reason, &live);
         if resource.reason == Some(Reason::AsDeclared) && resource.node == Some(Liveness::Unknown) {
-            entry.summary = self.unheard(id, live.now).await?;
+            entry.summary = self.unclaimed(id, live.now).await?;
         }
-        let parked = attention.as_ref().is_some_and(|it| it.entry.parked);
-        let trouble = attention.as_ref().and_then(|it| it.trouble.clone());
+        let parked = queue.as_ref().is_some_and(|it| it.entry.parked);
+        let trouble = queue.as_ref().and_then(|it| it.trouble.clone());
         self.plane.refresh_keys().await.map_err(failure)?;
         let missing = self.plane.keys.missing();
         // Without the key healthy nodes seem lost: nothing else is advised.
@@ -51,15 +51,15 @@ impl Services {
             summary: entry.summary,
             blockers,
             advice,
-            attempts: attention.as_ref().map_or(0, |it| it.entry.attempts),
-            next_reconcile_at: attention.as_ref().and_then(|it| it.entry.due),
+            attempts: queue.as_ref().map_or(0, |it| it.entry.attempts),
+            next_reconcile_at: queue.as_ref().and_then(|it| it.entry.due),
             parked,
             trouble,
         })
     }
 
     /// The summary of a resource that is as declared, as far as is known.
-    async fn unheard(&self, id: ResourceId, now: Timestamp) -> Answer<String> {
+    async fn unclaimed(&self, id: ResourceId, now: Timestamp) -> Answer<String> {
         let nodes = self.store.peers_of(vec![id]).await.map_err(failure)?;
         let unknown = |it: &PeerStatus| self.unknown((it.peer.id, self.mesh().liveness(it)), now);
         Ok(match nodes.iter().rev().find_map(unknown) {

@@ -109,9 +109,9 @@ async fn a_cluster_is_served_by_the_named_shard_or_by_the_only_one() {
     assert_eq!(served(said("c", "t")).await.unwrap(), "t");
     assert_eq!(code(served(said("c", "s")).await.unwrap_err()), "cluster_served");
     let audit = env.store.audit(None, 50).await.unwrap();
-    let noted: Vec<_> = audit.iter().filter(|it| it.action.as_str() == "fleet.demand").collect();
-    assert_eq!(noted.len(), 4, "a refused command is not audited");
-    assert_eq!((noted[0].actor.as_str(), noted[0].subject.as_str()), ("ann", "a"));
+    let audited: Vec<_> = audit.iter().filter(|it| it.action.as_str() == "fleet.demand").collect();
+    assert_eq!(audited.len(), 4, "a refused command is not audited");
+    assert_eq!((audited[0].actor.as_str(), audited[0].subject.as_str()), ("ann", "a"));
 }
 
 /// Red by: a plan that counts held machines, or that changes the store.

@@ -112,8 +112,8 @@ async fn a_mass_deletion_trips_the_guard_until_it_is_reset() {
     assert!(reset(&env).set_guard("local".to_owned(), false).await.unwrap());
     assert_eq!(recorded(&env).await.unwrap().tripped_at, None);
     assert!(!vanish(&env, &it, 3, now).await, "a confirmed deletion does not trip it again");
-    let noted = env.store.audit(None, 10).await.unwrap();
-    assert_eq!(noted.len(), 1, "only the reset is audited: {noted:?}");
+    let audited = env.store.audit(None, 10).await.unwrap();
+    assert_eq!(audited.len(), 1, "only the reset is audited: {audited:?}");
 }
 
 /// Red by: old deletions that are counted with new ones.

@@ -57,12 +57,12 @@ async fn after_a_restart_a_node_is_unknown_until_its_first_heartbeat() {
     let it = node(&env, "web").await;
     let mesh = mesh(Duration::from_secs(10));
     let number = attend(&env, &mesh).await;
-    assert_eq!((mesh.liveness(&it), mesh.unheard()), (Liveness::Unknown, 1));
+    assert_eq!((mesh.liveness(&it), mesh.unclaimed()), (Liveness::Unknown, 1));
     assert!(!mesh.has_left(&it));
-    mesh.meet(&it, (Instant::now(), env.store.now().await.unwrap()));
-    assert_eq!(mesh.hear(it.peer.id, 0, "usher-agent/1").claim, Some(number));
+    mesh.load(&it, (Instant::now(), env.store.now().await.unwrap()));
+    assert_eq!(mesh.record_heartbeat(it.peer.id, 0, "usher-agent/1").claim, Some(number));
     mesh.claimed(it.peer.id, number);
-    assert_eq!((mesh.liveness(&it), mesh.unheard()), (Liveness::Live, 0));
+    assert_eq!((mesh.liveness(&it), mesh.unclaimed()), (Liveness::Live, 0));
 }
 
 /// Red by: a node that died while no server ran, and that every later drain waits for.
@@ -102,8 +102,8 @@ async fn only_the_loss_and_the_recovery_of_a_node_are_written() {
     let number = attend(&env, &mesh).await;
     let (stop, stopped) = watch::channel(false);
     let listening = tokio::spawn(Arc::clone(&mesh).listen(Arc::clone(&env.store), stopped));
-    mesh.meet(&it, (Instant::now(), env.store.now().await.unwrap()));
-    assert_eq!(mesh.hear(id, 0, "usher-agent/1").claim, Some(number));
+    mesh.load(&it, (Instant::now(), env.store.now().await.unwrap()));
+    assert_eq!(mesh.record_heartbeat(id, 0, "usher-agent/1").claim, Some(number));
     env.store.claim_peer(id, number).await.unwrap();
     mesh.claimed(id, number);
     let lost = until_lost(&env, id).await;
@@ -114,10 +114,14 @@ async fn only_the_loss_and_the_recovery_of_a_node_are_written() {
     let elsewhere = PeerStatus { lost_since: None, heard_by: None, ..lost.clone() };
     assert_eq!(mesh.liveness(&elsewhere), Liveness::Unknown, "no server is recorded to hear it");
     assert!(mesh.has_left(&lost) && !mesh.has_left(&elsewhere));
-    assert_eq!(mesh.hear(id, 0, "usher-agent/1").claim, Some(number), "its recovery is written");
+    assert_eq!(
+        mesh.record_heartbeat(id, 0, "usher-agent/1").claim,
+        Some(number),
+        "its recovery is written"
+    );
     assert!(env.store.claim_peer(id, number).await.unwrap());
     mesh.claimed(id, number);
-    assert_eq!(mesh.hear(id, 0, "usher-agent/1").claim, None, "once");
+    assert_eq!(mesh.record_heartbeat(id, 0, "usher-agent/1").claim, None, "once");
 }
 
 /// Red by: a drain that waits although all nodes acknowledged, or not for the last one.
@@ -128,23 +132,27 @@ async fn a_drain_is_woken_by_the_last_acknowledgement() {
     let (a, b) = (node(&env, "a").await, node(&env, "b").await);
     let mesh = mesh(Duration::from_secs(10));
     let now = env.store.now().await.unwrap();
-    mesh.meet(&a, (Instant::now(), now));
-    mesh.meet(&b, (Instant::now(), now));
+    mesh.load(&a, (Instant::now(), now));
+    mesh.load(&b, (Instant::now(), now));
     let leaver = env.declare("leaver").await;
     let both = BTreeSet::from([a.peer.id, b.peer.id]);
     assert!(mesh.await_all(leaver, 7, both.clone()));
-    assert_eq!(mesh.hear(a.peer.id, 7, "").woken, []);
-    assert_eq!(mesh.hear(b.peer.id, 6, "").woken, [], "an older snapshot does not count");
-    assert_eq!(mesh.hear(b.peer.id, 8, "").woken, [leaver]);
-    assert_eq!(mesh.hear(b.peer.id, 9, "").woken, [], "once");
+    assert_eq!(mesh.record_heartbeat(a.peer.id, 7, "").woken, []);
+    assert_eq!(
+        mesh.record_heartbeat(b.peer.id, 6, "").woken,
+        [],
+        "an older snapshot does not count"
+    );
+    assert_eq!(mesh.record_heartbeat(b.peer.id, 8, "").woken, [leaver]);
+    assert_eq!(mesh.record_heartbeat(b.peer.id, 9, "").woken, [], "once");
     assert!(!mesh.await_all(leaver, 7, both.clone()), "both have acknowledged it already");
     let project = a.peer.registration.project;
     assert_eq!(mesh.acknowledged_by(project, 7).len(), 2);
     assert_eq!(mesh.acknowledged_by(project, 8), [b.peer.id]);
     assert!(mesh.await_all(leaver, 10, both));
-    assert_eq!(mesh.hear(a.peer.id, 10, "").woken, []);
+    assert_eq!(mesh.record_heartbeat(a.peer.id, 10, "").woken, []);
     let cordoned = b.peer.advance(DrainStep::Cordon, now);
-    assert_eq!(mesh.moved(&cordoned, now), [leaver], "a draining node is not waited for");
+    assert_eq!(mesh.stage_changed(&cordoned, now), [leaver], "a draining node is not waited for");
     assert!(!mesh.await_all(leaver, 11, BTreeSet::from([b.peer.id])), "nor is it from now on");
 }
 
@@ -159,14 +167,14 @@ async fn instructions_are_a_state_that_a_late_stream_still_receives() {
     let now = env.store.now().await.unwrap();
     let cordoned = it.peer.advance(DrainStep::Cordon, now);
     let ahead = PeerStatus { peer: cordoned.clone(), ..it.clone() };
-    mesh.meet(&ahead, (Instant::now(), now));
+    mesh.load(&ahead, (Instant::now(), now));
     let instructions = mesh.follow(it.peer.id).unwrap();
     assert!(instructions.borrow().leave_by.is_some());
-    mesh.meet(&it, (Instant::now(), now));
+    mesh.load(&it, (Instant::now(), now));
     assert!(instructions.borrow().leave_by.is_some(), "an older row does not take the drain back");
     mesh.publish(it.peer.registration.project, 5);
     assert_eq!(instructions.borrow().snapshot, 5);
     let out = cordoned.advance(DrainStep::RevokeKey, now);
-    mesh.moved(&out, now);
+    mesh.stage_changed(&out, now);
     assert!(instructions.borrow().out);
 }

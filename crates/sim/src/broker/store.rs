@@ -331,8 +331,8 @@ impl Store {
     fn decide(&self, index: usize, order: &Command, now: Timestamp) -> Result<Change, No> {
         let row = &self.resources[index];
         let record = &row.record;
-        let heard_until = row.entry.heard_until();
-        let outstanding = Outstanding { heard_until, request_bound: millis(REQUEST_BOUND) };
+        let may_act_until = row.entry.may_act_until();
+        let outstanding = Outstanding { may_act_until, request_bound: millis(REQUEST_BOUND) };
         let change = match order {
             Command::Deprovision => Ok(command::deprovision(&record.state, &outstanding, now)),
             Command::Replace => command::replace(&record.state, &outstanding, now),
@@ -383,8 +383,8 @@ impl Store {
         }
         if side_writes.release_provider_config {
             let config = &mut self.config;
-            let heard_until = config.entry.heard_until();
-            let outstanding = Outstanding { heard_until, request_bound: millis(REQUEST_BOUND) };
+            let may_act_until = config.entry.may_act_until();
+            let outstanding = Outstanding { may_act_until, request_bound: millis(REQUEST_BOUND) };
             let parted = config.record.state.parted(&outstanding, now);
             if parted.is_news_to(&config.record.state) {
                 config.entry.wake(now);
@@ -418,5 +418,5 @@ impl Store {
 
 /// What drivers before the one that holds the lease may still do.
 fn others(entry: &Entry) -> Outstanding {
-    Outstanding { heard_until: entry.unreturned_until, request_bound: millis(REQUEST_BOUND) }
+    Outstanding { may_act_until: entry.unreturned_until, request_bound: millis(REQUEST_BOUND) }
 }

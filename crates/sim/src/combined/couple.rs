@@ -353,8 +353,8 @@ fn restore(worlds: &Worlds, tick: Tick) {
         return;
     }
     let mut usage = worlds.usage.borrow_mut();
-    let noted = usage.outside.objects.iter().filter(|it| it.note.is_some());
-    for uid in noted.map(|it| it.uid).collect::<Vec<_>>() {
+    let with_note = usage.outside.objects.iter().filter(|it| it.note.is_some());
+    for uid in with_note.map(|it| it.uid).collect::<Vec<_>>() {
         usage.write(uid, |it| it.note = None);
     }
     let mut direct = worlds.direct.borrow_mut();

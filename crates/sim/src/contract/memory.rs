@@ -182,7 +182,7 @@ impl Memory {
 
     /// Asks for deletion.
     pub fn retire(&self, now: Timestamp) {
-        let outstanding = Outstanding { heard_until: None, request_bound: Duration::ZERO };
+        let outstanding = Outstanding { may_act_until: None, request_bound: Duration::ZERO };
         let change = command::deprovision(&self.resource().state, &outstanding, now);
         self.write(change.next, &change.rows, change.event, now);
     }
@@ -200,7 +200,7 @@ impl Memory {
             live.for_each(|it| *it = TokenState::Revoked);
         }
         if side_writes.release_provider_config {
-            let outstanding = Outstanding { heard_until: None, request_bound: Duration::ZERO };
+            let outstanding = Outstanding { may_act_until: None, request_bound: Duration::ZERO };
             inner.config.state = inner.config.state.parted(&outstanding, now);
             inner.config.version = inner.config.version.next();
         }

@@ -354,8 +354,8 @@ fn what_was_given_up_can_be_taken_back(port: &mut dyn Port) {
     let given_up = port.order(made.id(), abandon).expect("no node is registered");
     assert_eq!(given_up.fields().outcome, Some(Outcome::Abandoned));
     let record = port.resource(made.id()).expect("it is there");
-    let standings = record.name_ledger.rows().iter().map(|it| it.state);
-    assert!(standings.clone().all(|it| it == NameState::Abandoned), "it is the record of orphans");
+    let states = record.name_ledger.rows().iter().map(|it| it.state);
+    assert!(states.clone().all(|it| it == NameState::Abandoned), "it is the record of orphans");
     assert_eq!(port.entry(WorkItem::Tombstone(made.id())), Ok(None), "nothing is watched");
     assert_eq!(port.config(config_id(&made)).expect("it is there").state.users, 0);
     port.order(made.id(), reap()).expect("it was given up");

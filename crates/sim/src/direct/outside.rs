@@ -170,7 +170,7 @@ pub fn stamp(owner: &Uid, named: &CloudObject) -> String {
     let (installation, credential) = (installation(), credential());
     format!(
         "{{\"v\":1,\"installation\":\"{installation}\",\"object\":\"{owner}\",\
-         \"standing\":{{\"seen\":{{\"uid\":\"{}\"}}}},\
+         \"state\":{{\"seen\":{{\"uid\":\"{}\"}}}},\
          \"at\":{{\"credential\":{{\"mount\":\"{}\",\"path\":\"{}\"}},\
          \"identity\":\"{}\"}}}}",
         cloud_uid(named.uid),

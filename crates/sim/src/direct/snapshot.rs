@@ -58,7 +58,7 @@ impl State {
     /// One snapshot of a row. `barrier` asks the cloud for its revision before it is read.
     pub fn snapshot(&mut self, index: usize, record: &Record<Resource>, barrier: bool) -> Snapshot {
         let row = &self.store.resources[index];
-        let heard_until = row.entry.as_ref().and_then(|it| it.unreturned_until);
+        let may_act_until = row.entry.as_ref().and_then(|it| it.unreturned_until);
         let object = self.outside.object(row.object).cloned();
         let tick = self.base.tick;
         let rebuilt = self.outside.is_rebuilt(tick);
@@ -89,7 +89,7 @@ impl State {
         Snapshot {
             by: "cloud".to_owned(),
             at: self.now(),
-            heard_until,
+            may_act_until,
             cluster: if rebuilt { Authority::Replaced } else { Authority::Pinned },
             cluster_guard_tripped: self.store.cluster_guard_tripped,
             object: self.seen(existing),

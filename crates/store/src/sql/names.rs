@@ -40,8 +40,8 @@ const ROWS_MAX: usize = 500;
 pub(crate) type Rows<'a> = (Uuid, &'a [Row]);
 
 /// Begins the name ledgers of new records.
-pub(crate) async fn begin(conn: &mut Conn, books: &[Rows<'_>]) -> Result<(), Error> {
-    put(conn, books, |values, _, place| {
+pub(crate) async fn begin(conn: &mut Conn, ledgers: &[Rows<'_>]) -> Result<(), Error> {
+    put(conn, ledgers, |values, _, place| {
         values.push_bind(place);
     })
     .await
@@ -49,8 +49,8 @@ pub(crate) async fn begin(conn: &mut Conn, books: &[Rows<'_>]) -> Result<(), Err
 
 /// Writes rows over those with their key, or adds them at the end of the ledger, in as few
 /// statements as possible. Of two rows with one key the last counts.
-pub(crate) async fn write(conn: &mut Conn, books: &[Rows<'_>]) -> Result<(), Error> {
-    put(conn, books, |values, item, place| {
+pub(crate) async fn write(conn: &mut Conn, ledgers: &[Rows<'_>]) -> Result<(), Error> {
+    put(conn, ledgers, |values, item, place| {
         values
             .push("(SELECT COALESCE(MAX(position), 0) FROM names WHERE record = ")
             .push_bind_unseparated(item)
@@ -64,10 +64,10 @@ type Values<'sql> = sqlx::query_builder::Separated<'sql, Db, &'static str>;
 
 async fn put(
     conn: &mut Conn,
-    books: &[Rows<'_>],
+    ledgers: &[Rows<'_>],
     position: impl Fn(&mut Values<'_>, Uuid, i64),
 ) -> Result<(), Error> {
-    let rows: Vec<(Uuid, i64, &Row)> = books.iter().flat_map(last).collect();
+    let rows: Vec<(Uuid, i64, &Row)> = ledgers.iter().flat_map(last).collect();
     for rows in rows.chunks(ROWS_MAX) {
         let mut sql = QueryBuilder::<Db>::new(
             "INSERT INTO names (record, position, kind, place, name, generation, incarnation,

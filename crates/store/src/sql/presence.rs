@@ -64,7 +64,7 @@ pub(crate) async fn sight(conn: &mut Conn) -> Result<Sighting, Error> {
             (BEING_LEFT, Some(id)) => {
                 sighting.being_left.insert(ProjectId::from_uuid(id));
             }
-            (_, Some(id)) => sighting.unheard.push((PeerId::from_uuid(id), number)),
+            (_, Some(id)) => sighting.unclaimed.push((PeerId::from_uuid(id), number)),
             (_, None) => {}
         }
     }

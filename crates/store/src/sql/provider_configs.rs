@@ -163,7 +163,7 @@ pub(crate) async fn release(
     let Some(entry) = queue::entry(conn, item, true).await? else {
         return Err(Error::NotFound { what: format!("the entry of {item}") });
     };
-    let outstanding = Outstanding { heard_until: entry.entry().heard_until(), request_bound };
+    let outstanding = Outstanding { may_act_until: entry.entry().may_act_until(), request_bound };
     let next = before.parted(&outstanding, entry.now.0);
     update(conn, &next).await?;
     if next.is_news_to(&before) {

@@ -173,12 +173,12 @@ async fn peers_are_unheard_unless_a_present_server_hears_them() {
             it
         };
         let none: Vec<_> = peers.iter().map(|it| (*it, None)).collect();
-        assert_eq!(sorted(found.unheard), none);
+        assert_eq!(sorted(found.unclaimed), none);
         assert_eq!(found.being_left, BTreeSet::new());
         for peer in &peers {
             store.claim_peer(*peer, first.number).await.unwrap();
         }
-        assert_eq!(store.sight(&mut first).await.unwrap().unheard, []);
+        assert_eq!(store.sight(&mut first).await.unwrap().unclaimed, []);
         assert!(store.lose_peer(peers[2], Some(first.number)).await.unwrap());
         let gone = first.number;
         drop(first);
@@ -193,11 +193,11 @@ async fn peers_are_unheard_unless_a_present_server_hears_them() {
             tokio::time::sleep(Duration::from_millis(10)).await;
             found = store.sight(&mut second).await.unwrap();
         }
-        let unheard = vec![(peers[0], Some(gone)), (peers[1], Some(gone))];
-        assert_eq!(sorted(found.unheard), unheard, "a lost peer is not expected");
+        let unclaimed = vec![(peers[0], Some(gone)), (peers[1], Some(gone))];
+        assert_eq!(sorted(found.unclaimed), unclaimed, "a lost peer is not expected");
         store.claim_peer(peers[0], second.number).await.unwrap();
         let found = store.sight(&mut second).await.unwrap();
-        assert_eq!(found.unheard, [(peers[1], Some(gone))]);
+        assert_eq!(found.unclaimed, [(peers[1], Some(gone))]);
         let peer = store.peer(peers[1]).await.unwrap().unwrap().peer;
         let cordoned = peer.advance(DrainStep::Cordon, store.now().await.unwrap());
         store.move_peer(peer, cordoned).await.unwrap();
@@ -295,8 +295,8 @@ async fn the_last_report_of_an_item_is_read_back() {
         let leased = batch.leased.iter().find(|it| it.item == item).unwrap();
         let (claim, wake) = (leased.claim, Wake::OnChange);
         store.release(Release { item, claim, wake, reason: "AsDeclared" }).await.unwrap();
-        let attention = store.queue_status(item).await.unwrap().unwrap();
-        assert_eq!((attention.reason.as_deref(), attention.trouble), (Some("AsDeclared"), None));
+        let queue = store.queue_status(item).await.unwrap().unwrap();
+        assert_eq!((queue.reason.as_deref(), queue.trouble), (Some("AsDeclared"), None));
         let names = store.display_names(id).await.unwrap().unwrap();
         assert_eq!((names.name.as_str(), names.reason.as_deref()), ("web", Some("AsDeclared")));
         assert!(names.project.is_some() && names.blueprint.is_some());

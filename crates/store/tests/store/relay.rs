@@ -388,7 +388,7 @@ async fn sinks_are_entered_changed_parked_and_removed() {
         store.resume_sink(sink.name.clone(), Some(Cursor::START)).await.unwrap();
         assert_eq!(ids(&receiver.received(2).await), logged(store, 2).await, "from its cursor");
         store.delete_sink(sink.name.clone()).await.unwrap();
-        world.declare("unheard").await;
+        world.declare("unclaimed").await;
         tokio::time::sleep(Duration::from_millis(100)).await;
         assert_eq!(receiver.deliveries().len(), 2);
         let unknown: Slug = "unknown".parse().unwrap();

@@ -39,7 +39,7 @@ pub struct Fields {
     pub blueprint_version: BlueprintVersionId,
     /// The credential it was declared with; the cloud follows from it.
     pub credential: CredentialId,
-    /// What was read from the siblings once, at acceptance.
+    /// What was read from the records it refers to once, at acceptance.
     pub pinned: Pinned,
     pub phase: Phase,
     pub generation: Generation,
@@ -61,7 +61,7 @@ pub struct Fields {
     pub phase_since: Timestamp,
 }
 
-/// What was read from the siblings once, so that teardown needs none of them.
+/// What was read from the records it refers to once, so that teardown needs none of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pinned {
     /// The installation that owns whatever it creates.
@@ -99,7 +99,7 @@ pub struct Declared {
     pub project: ProjectId,
     pub blueprint_version: BlueprintVersionId,
     pub credential: CredentialId,
-    /// What was read from the siblings.
+    /// What was read from the records it refers to.
     pub pinned: Pinned,
 }
 
@@ -170,7 +170,7 @@ impl Resource {
         self.fields.generation_state
     }
 
-    /// What was read from the siblings at acceptance.
+    /// What was read from the records it refers to at acceptance.
     pub const fn pinned(&self) -> &Pinned {
         &self.fields.pinned
     }

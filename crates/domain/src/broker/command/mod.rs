@@ -24,7 +24,7 @@ pub struct Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outstanding {
     /// When the last lease ends, or ended, that was not released.
-    pub heard_until: Option<Timestamp>,
+    pub may_act_until: Option<Timestamp>,
     /// How long a request may outlive its worker's lease.
     pub request_bound: Duration,
 }
@@ -32,7 +32,7 @@ pub struct Outstanding {
 impl Outstanding {
     /// Until when absence does not count; `None` if no request can be in flight.
     pub(super) fn grace_until(&self, now: Timestamp) -> Option<Timestamp> {
-        let last = self.heard_until?.after(self.request_bound);
+        let last = self.may_act_until?.after(self.request_bound);
         (now < last).then_some(last)
     }
 }

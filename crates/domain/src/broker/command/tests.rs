@@ -5,10 +5,10 @@ use crate::broker::fixture::{G1, NOW, START, gone, leaving, record, resource, se
 use usher_kernel::{Evidence, NameState};
 
 const BOUND: Duration = Duration::from_secs(10);
-const IDLE: Outstanding = Outstanding { heard_until: None, request_bound: BOUND };
+const IDLE: Outstanding = Outstanding { may_act_until: None, request_bound: BOUND };
 
 fn until(millis: i64) -> Outstanding {
-    Outstanding { heard_until: Some(Timestamp::from_millis(millis)), request_bound: BOUND }
+    Outstanding { may_act_until: Some(Timestamp::from_millis(millis)), request_bound: BOUND }
 }
 
 // Requirement: T-11
@@ -138,8 +138,8 @@ fn only_an_abandoned_resource_is_put_back_into_teardown() {
     let it = leaving(Phase::Deprovisioning);
     let refused = Err(Refusal::NotAbandoned { what: it.id().to_string() });
     assert_eq!(reap(&record(it.clone(), []), "admin", NOW), refused);
-    let standing = record(it.clone(), [seen(it.xr_name(G1), "x")]);
-    let given_up = abandon(&standing, false, ("admin", "lost"), START).unwrap();
+    let living = record(it.clone(), [seen(it.xr_name(G1), "x")]);
+    let given_up = abandon(&living, false, ("admin", "lost"), START).unwrap();
     let given_up = record(given_up.next, given_up.rows);
     let Change { next, rows, event } = reap(&given_up, "admin", NOW).unwrap();
     assert_eq!(next.fields().outcome, Some(Outcome::Removed));

@@ -23,7 +23,7 @@ fn child(state: ComposedState, referred: bool) -> ComposedSnapshot {
     ComposedSnapshot { plural: None, name: part("p", G1), reading: Ok(state), referred }
 }
 
-fn standing(uid: &str, ours: bool) -> ComposedState {
+fn state(uid: &str, ours: bool) -> ComposedState {
     ComposedState::Present { uid: Uid::new(uid), ours }
 }
 
@@ -55,7 +55,7 @@ fn a_composed_object_is_recorded_when_it_exists_or_is_announced() {
     let name = || part("p", G1);
     let absent = |referred| child(ComposedState::Absent, referred);
     let removed = || child(ComposedState::KindRemoved, false);
-    let there = |ours| child(standing("p", ours), true);
+    let there = |ours| child(state("p", ours), true);
     let cases = [
         (None, there(true), Composed::Unrecorded, vec![Seen], "present and not recorded"),
         (None, absent(true), Composed::Unrecorded, vec![Intended], "announced and not recorded"),
@@ -189,8 +189,8 @@ fn the_current_token_counts_and_every_recorded_one_is_reported() {
     let folded = fold(&it, &name_ledger, &snapshot);
     assert_eq!(folded.facts.token, Token::Expired);
     let tokens = folded.sightings.into_iter().filter(|it| it.name.kind == KIND_TOKEN);
-    let told: Vec<_> = tokens.map(|it| (it.name.generation, it.answer)).collect();
-    assert_eq!(told, vec![(G1, SETTLED)], "only a recorded token; an old one is not added");
+    let found: Vec<_> = tokens.map(|it| (it.name.generation, it.answer)).collect();
+    assert_eq!(found, vec![(G1, SETTLED)], "only a recorded token; an old one is not added");
 }
 
 fn peers(states: &[(Generation, PeerState)]) -> Snapshot {

@@ -105,7 +105,7 @@ fn a_mark_is_ours_by_object_installation_and_a_request_that_was_sent() {
 #[test]
 fn the_record_follows_the_row_of_the_current_name() {
     let it = with_identity();
-    let kept = |row: Row| it.recorded(&NameLedger::new([row])).map(|it| it.standing().clone());
+    let kept = |row: Row| it.recorded(&NameLedger::new([row])).map(|it| it.state().clone());
     let request = RequestId::of(&binding(), 1);
     assert_eq!(kept(intended(name())), Some(recorded::IdentityState::Intended { request }));
     let uid = Uid::new("c");

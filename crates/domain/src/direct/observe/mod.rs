@@ -54,7 +54,7 @@ pub struct Observed {
     /// How long the cloud asks us to wait.
     pub retry_after: Option<Duration>,
     /// When the last lease ended that was not released cleanly.
-    pub heard_until: Option<Timestamp>,
+    pub may_act_until: Option<Timestamp>,
     /// What an orphan record would say.
     pub evidence: Evidence,
 }
@@ -133,7 +133,7 @@ pub fn fold(resource: &Resource, name_ledger: &NameLedger, snapshot: &Snapshot) 
         etag: judge.found_object().and_then(|it| it.etag.clone()),
         operation: snapshot.operations.iter().flatten().next().map(|it| it.name.clone()),
         retry_after: judge.retry_after(),
-        heard_until: snapshot.heard_until,
+        may_act_until: snapshot.may_act_until,
         evidence: judge.evidence(),
     };
     seen.facts.stamp = judge.stamp(&seen, name_ledger);

@@ -158,9 +158,9 @@ fn absence_ends_an_intended_name_only_with_nothing_in_flight() {
 fn behind_the_guard_nothing_in_teardown_is_absent() {
     let guarded = Snapshot { guard_tripped: true, ..snapshot() };
     for row in [intended(name()), seen(name(), "c-1"), gone(name(), "c-1")] {
-        let standing = row.state;
+        let state = row.state;
         let reading = folded(&on_its_way_out(), row, &guarded);
-        assert_eq!(reading, (Cloud::Vanished, vec![]), "{standing:?}");
+        assert_eq!(reading, (Cloud::Vanished, vec![]), "{state:?}");
     }
     let wanted = folded(&recorded(), intended(name()), &guarded);
     assert_eq!(wanted, (Cloud::Absent, vec![]), "what was never seen may be made");
@@ -252,14 +252,14 @@ fn configuration_counts_only_while_the_object_is_to_exist() {
     assert_eq!(refs(&Snapshot { object: going, ..missing }), Refs::Agrees);
     assert_eq!(refs(&Snapshot { spec: None, ..snapshot() }), Refs::Unasked);
     for why in Unresolved::ALL {
-        let told = refs(&Snapshot { spec: Some(Err(*why)), ..snapshot() });
-        assert_eq!(told.as_str(), why.as_str());
+        let found = refs(&Snapshot { spec: Some(Err(*why)), ..snapshot() });
+        assert_eq!(found.as_str(), why.as_str());
     }
 }
 
-fn stamp(owner: &str, standing: recorded::IdentityState) -> String {
+fn stamp(owner: &str, state: recorded::IdentityState) -> String {
     let owner = Binding { object: Uid::new(owner), ..binding() };
-    Recorded::new(owner, standing, identified("a")).to_text()
+    Recorded::new(owner, state, identified("a")).to_text()
 }
 
 // Requirement: I-15
@@ -267,13 +267,13 @@ fn stamp(owner: &str, standing: recorded::IdentityState) -> String {
 fn a_stamp_counts_as_a_name_where_the_ledger_names_nothing() {
     let request = RequestId::of(&binding(), 1);
     let uid = Uid::new("c-1");
-    let standings = [
+    let states = [
         recorded::IdentityState::Intended { request },
         recorded::IdentityState::Seen { uid },
         recorded::IdentityState::Gone,
     ];
-    for standing in standings {
-        let stamp = Some(stamp("uid-1", standing));
+    for state in states {
+        let stamp = Some(stamp("uid-1", state));
         for status in [false, true] {
             let object = if status {
                 snapshot::Object { status: stamp.clone(), ..object() }
@@ -284,8 +284,8 @@ fn a_stamp_counts_as_a_name_where_the_ledger_names_nothing() {
             let snapshot = Snapshot { object: Ok(Some(object)), cloud: None, search, ..snapshot() };
             let folded = fold(&lost(), &NameLedger::default(), &snapshot);
             let rows = folded.absorbed(&NameLedger::default()).1;
-            let told: Vec<_> = rows.iter().map(|it| (it.state, it.uid.clone())).collect();
-            assert_eq!(told, [(NameState::Intended, None)], "an edited stamp proves nothing");
+            let found: Vec<_> = rows.iter().map(|it| (it.state, it.uid.clone())).collect();
+            assert_eq!(found, [(NameState::Intended, None)], "an edited stamp proves nothing");
             assert_eq!(folded.found, Some(identified("a")));
             let name_ledger = NameLedger::new([seen(name(), "c-7")]);
             assert_eq!(
@@ -302,9 +302,9 @@ fn a_stamp_counts_as_a_name_where_the_ledger_names_nothing() {
 fn a_forged_stamp_makes_nothing_ours() {
     let stamp = Some(stamp("uid-1", recorded::IdentityState::Seen { uid: Uid::new("c-1") }));
     let forged = snapshot::Object { deleting: true, stamp, ..object() };
-    let standing = Some(asked(Ok(Some(anothers("c-1")))));
+    let state = Some(asked(Ok(Some(anothers("c-1")))));
     let search = Some(Ok(vec![]));
-    let snapshot = Snapshot { object: Ok(Some(forged)), cloud: standing, search, ..snapshot() };
+    let snapshot = Snapshot { object: Ok(Some(forged)), cloud: state, search, ..snapshot() };
     let folded = fold(&lost(), &NameLedger::default(), &snapshot);
     let rows = folded.absorbed(&NameLedger::default()).1;
     assert_eq!(folded.facts.cloud, Cloud::Foreign);
@@ -448,8 +448,8 @@ fn a_replica_that_shows_no_operation_proves_nothing() {
 
 #[test]
 fn the_stamp_is_current_when_it_equals_the_record_of_this_snapshot() {
-    let stamped = |standing, status: bool| {
-        let text = Some(stamp("uid-1", standing));
+    let stamped = |state, status: bool| {
+        let text = Some(stamp("uid-1", state));
         let object = if status {
             snapshot::Object { status: text, ..object() }
         } else {

@@ -133,7 +133,7 @@ impl Direct {
         let outcome = ended.as_ref().map(Ended::outcome).or(resource.fields().outcome);
         let watched =
             outcome.is_some_and(|it| !it.needs_record()) && !name_ledger.rows().is_empty();
-        let bounded = seen.heard_until.map(|until| until.after(self.request_bound));
+        let bounded = seen.may_act_until.map(|until| until.after(self.request_bound));
         Turned {
             intended: seen.spec.clone(),
             operation: seen.operation.clone(),

@@ -35,8 +35,8 @@ fn going_snapshot() -> Snapshot {
     Snapshot { object: Ok(Some(snapshot::Object { deleting: true, ..object() })), ..snapshot() }
 }
 
-fn stamped(standing: recorded::IdentityState, snapshot: Snapshot) -> Snapshot {
-    let stamp = Some(Recorded::new(binding(), standing, identified("a")).to_text());
+fn stamped(state: recorded::IdentityState, snapshot: Snapshot) -> Snapshot {
+    let stamp = Some(Recorded::new(binding(), state, identified("a")).to_text());
     Snapshot { object: Ok(Some(snapshot::Object { stamp, ..object() })), ..snapshot }
 }
 
@@ -51,12 +51,12 @@ fn the_identity_is_recorded_then_stamped_then_used() {
     let recorded_row = record(first.next, first.rows);
     let second = decide(&recorded_row, &snapshot());
     let request = RequestId::of(&binding(), 1);
-    let standing = recorded::IdentityState::Intended { request };
-    let recorded = Recorded::new(binding(), standing.clone(), identified("a"));
+    let state = recorded::IdentityState::Intended { request };
+    let recorded = Recorded::new(binding(), state.clone(), identified("a"));
     let object = recorded_row.state.object().clone();
     assert_eq!(second.effect, Some(Effect::Stamp { object, recorded }));
 
-    let third = decide(&recorded_row, &stamped(standing, snapshot()));
+    let third = decide(&recorded_row, &stamped(state, snapshot()));
     let mark = Mark { owner: binding(), request };
     assert_eq!(third.effect, Some(Effect::Create { identified: identified("a"), mark }));
     assert_eq!(third.next.phase(), Phase::Creating);
@@ -108,8 +108,8 @@ fn an_end_by_policy_gives_the_rows_up_and_writes_what_is_known() {
     let snapshot = Snapshot { object, cloud: Some(asked(Err(ReadError::Refused))), ..snapshot() };
     let decision = decide(&record(going(), [seen(name(), "c-1")]), &snapshot);
     assert_eq!(decision.next.fields().outcome, Some(Outcome::Abandoned));
-    let standings: Vec<_> = decision.rows.iter().map(|it| it.state).collect();
-    assert_eq!(standings, [NameState::Abandoned]);
+    let states: Vec<_> = decision.rows.iter().map(|it| it.state).collect();
+    assert_eq!(states, [NameState::Abandoned]);
     let orphan = decision.next.fields().orphan.clone().unwrap();
     assert_eq!(orphan.names(), ["kv:clouds/main/projects/a/features/f/memberships/m"]);
     assert_eq!(orphan.evidence().references, ["ns/parent"]);
@@ -135,8 +135,8 @@ fn a_stripped_finalizer_writes_an_orphan_record_and_nothing_else() {
 // Requirement: I-9
 #[test]
 fn the_in_flight_grace_counts_from_the_last_lease_that_was_not_given_back() {
-    let tell = |heard_until| {
-        let snapshot = Snapshot { heard_until, ..going_snapshot() };
+    let tell = |may_act_until| {
+        let snapshot = Snapshot { may_act_until, ..going_snapshot() };
         decide(&record(known(), [intended(name())]), &snapshot).next.fields().grace_until
     };
     assert_eq!(tell(None), None);
@@ -196,8 +196,8 @@ fn an_operation_that_runs_is_kept_in_the_row() {
 #[test]
 fn a_lost_record_is_taken_over_from_the_stamp_before_it_is_acted_upon() {
     let uid = Uid::new("c-1");
-    let standing = recorded::IdentityState::Seen { uid };
-    let stamp = Some(Recorded::new(binding(), standing, identified("a")).to_text());
+    let state = recorded::IdentityState::Seen { uid };
+    let stamp = Some(Recorded::new(binding(), state, identified("a")).to_text());
     let object = snapshot::Object { deleting: true, stamp, ..object() };
     let snapshot = Snapshot {
         object: Ok(Some(object)),

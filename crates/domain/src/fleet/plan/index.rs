@@ -91,15 +91,15 @@ impl Fleet {
     /// holds and those in dispute are not seen.
     pub fn apply(&mut self, slot: Slot, machine: Option<&Machine>) {
         self.note_leaving(slot, machine);
-        let standing = machine.and_then(|it| self.standing(it).map(|place| (it, place)));
-        let Some((machine, standing)) = standing else { return self.leave(slot) };
+        let usage = machine.and_then(|it| self.usage(it).map(|place| (it, place)));
+        let Some((machine, usage)) = usage else { return self.leave(slot) };
         let since = seconds(machine.fields().phase_since);
-        if self.stands(slot, machine, &standing) {
+        if self.is_counted(slot, machine, &usage) {
             return self.mark(slot, since);
         }
         self.leave(slot);
         let shape = self.shape(&machine.fields().offer);
-        let place = match standing {
+        let place = match usage {
             MachineUse::Idle => Place::Idle,
             MachineUse::Speculative => Place::Speculative,
             MachineUse::Serving(binding, stage) => Place::Serving { tie: self.tie(binding), stage },
@@ -191,7 +191,7 @@ impl Fleet {
         fields.owner == self.owner && fields.holder.is_none() && fields.disputed.is_none()
     }
 
-    fn standing<'a>(&self, machine: &'a Machine) -> Option<MachineUse<'a>> {
+    fn usage<'a>(&self, machine: &'a Machine) -> Option<MachineUse<'a>> {
         let fields = machine.fields();
         if !self.is_mine(machine) {
             return None;
@@ -223,10 +223,10 @@ impl Fleet {
     }
 
     /// Whether a machine is already in its lot.
-    fn stands(&self, slot: Slot, machine: &Machine, standing: &MachineUse<'_>) -> bool {
+    fn is_counted(&self, slot: Slot, machine: &Machine, usage: &MachineUse<'_>) -> bool {
         let entry = self.entries.get(slot.0 as usize);
         let Some(lot) = entry.and_then(|it| self.lots.get(it.lot as usize)) else { return false };
-        let placed = match (lot.place, standing) {
+        let placed = match (lot.place, usage) {
             (Place::Idle, MachineUse::Idle) | (Place::Speculative, MachineUse::Speculative) => true,
             (Place::Serving { tie, stage }, MachineUse::Serving(binding, at)) => {
                 stage == *at && self.bindings.get(tie) == Some(binding)

@@ -173,8 +173,8 @@ fn an_end_is_on_record_with_its_evidence() {
     let it = wanted(Phase::Idle, Target::Unbound);
     let decision = decide(&it, &snapshot(None));
     assert_eq!(decision.next.phase(), Phase::Gone);
-    let standing: Vec<_> = decision.rows.iter().map(|it| it.state.as_str()).collect();
-    assert_eq!(standing, ["gone"]);
+    let state: Vec<_> = decision.rows.iter().map(|it| it.state.as_str()).collect();
+    assert_eq!(state, ["gone"]);
     let again = decide(&decision.next, &snapshot(Some(report(Phase::Idle))));
     assert_eq!((again.next, again.effect, again.event), (decision.next, None, None));
     assert!(again.rows.is_empty(), "what reappears is another machine");

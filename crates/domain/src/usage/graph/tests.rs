@@ -91,7 +91,7 @@ fn a_chain_is_returned_nearest_first_and_ends() {
         entry(3, &["b"], &[]),
         entry(4, &["c"], &["a"]),
     ]);
-    let told: Vec<(String, usize)> = graph
+    let found: Vec<(String, usize)> = graph
         .chain(&key("a"))
         .into_iter()
         .map(|it| {
@@ -100,7 +100,7 @@ fn a_chain_is_returned_nearest_first_and_ends() {
         })
         .collect();
     let expected = [("a by b", 0), ("b by c", 1), ("b by a reason", 1), ("c by a", 2)];
-    assert_eq!(told, expected.map(|(text, depth)| (text.to_owned(), depth)));
+    assert_eq!(found, expected.map(|(text, depth)| (text.to_owned(), depth)));
 }
 
 #[test]

@@ -85,9 +85,9 @@ impl Fleet for Machines {
             Settlement::Drain => "drain",
         };
         let detail = Map::from_iter([("settlement".to_owned(), word.into())]);
-        let noted = entry(caller, Action::MachineSettle, (None, id.to_string()), detail);
+        let audit = entry(caller, Action::MachineSettle, (None, id.to_string()), detail);
         let command = MachineCommand::Settle(settlement);
-        let settled = self.store.command_machine(id, command, Some(noted)).await;
+        let settled = self.store.command_machine(id, command, Some(audit)).await;
         let settled = settled.map_err(missing(not_found(Thing::Machine, &id.to_string())))?;
         Ok(self.statuses().await?.view(settled))
     }
@@ -129,9 +129,9 @@ impl Fleet for Machines {
         let shard = self.serving(&new).await?;
         let detail = Map::from_iter([("needs".to_owned(), new.needs.len().into())]);
         let subject = (None, new.cluster.to_string());
-        let noted = entry(caller, Action::FleetDemand, subject, detail);
+        let audit = entry(caller, Action::FleetDemand, subject, detail);
         let roll_up = RollUp { cluster: new.cluster, shard, needs: new.needs };
-        let outcome = self.store.accept_demand(roll_up, Some(noted)).await.map_err(failure)?;
+        let outcome = self.store.accept_demand(roll_up, Some(audit)).await.map_err(failure)?;
         Ok(DemandOutcome { judged: outcome.judged, demand: believed(outcome.demand) })
     }
 }
@@ -155,8 +155,8 @@ impl Machines {
         (brake, on, action): (Brake, bool, Action),
     ) -> Answer<ShardView> {
         let detail = Map::from_iter([("on".to_owned(), on.into())]);
-        let noted = entry(caller, action, (None, shard.to_string()), detail);
-        let braked = self.store.brake_shard(shard.clone(), brake, on, Some(noted)).await;
+        let audit = entry(caller, action, (None, shard.to_string()), detail);
+        let braked = self.store.brake_shard(shard.clone(), brake, on, Some(audit)).await;
         let unknown = not_found(Thing::Shard, shard.as_str());
         Ok(shown(&braked.map_err(missing(unknown))?))
     }

@@ -71,11 +71,11 @@ async fn claim(
     let claimed = lease(conn, rows, pace, now).await?;
     let mut batch = Batch { now: Some(now), ..Batch::default() };
     let records = read(conn, &claimed).await?;
-    for (item, claim, heard_until) in claimed {
+    for (item, claim, may_act_until) in claimed {
         // A resource and its tombstone have one record.
         let what = match records.get(&(matches!(item, WorkItem::ProviderConfig(_)), item.id())) {
             Some(Ok(record)) => {
-                Ok(leased((item, claim, heard_until), record.clone(), (now, request_bound)))
+                Ok(leased((item, claim, may_act_until), record.clone(), (now, request_bound)))
             }
             Some(Err(error)) => Err(error.to_string()),
             None => Err(format!("cannot find the record of {item}")),
@@ -94,11 +94,11 @@ async fn claim(
 
 /// An item as the holder of the new lease takes it.
 fn leased(
-    (item, claim, heard_until): Claimed,
+    (item, claim, may_act_until): Claimed,
     held: Held,
     (now, request_bound): (Timestamp, Duration),
 ) -> Leased {
-    let others = Outstanding { heard_until, request_bound };
+    let others = Outstanding { may_act_until, request_bound };
     let record = match (item, held) {
         (WorkItem::Resource(_), Held::Resource(record)) => {
             let state = record.state.with_grace(&others, now);

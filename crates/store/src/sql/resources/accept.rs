@@ -67,8 +67,9 @@ impl Batchable for Declared {
         record::insert(conn, group.iter().map(|it| (it.item(), it.write_id))).await?;
         insert_tenancies(conn, group).await?;
         insert_resources(conn, group).await?;
-        let books = group.iter().map(|it| (it.item().id(), it.acceptance.accepted.rows.as_slice()));
-        names::begin(conn, &books.collect::<Vec<_>>()).await?;
+        let ledgers =
+            group.iter().map(|it| (it.item().id(), it.acceptance.accepted.rows.as_slice()));
+        names::begin(conn, &ledgers.collect::<Vec<_>>()).await?;
         queue::insert(conn, &group.iter().map(|it| it.item()).collect::<Vec<_>>()).await?;
         let crossings = group
             .iter()

@@ -67,8 +67,8 @@ pub(crate) async fn change(conn: &mut Conn, changes: &[Change<'_>]) -> Result<()
     let states = changes.iter().filter(|(it, _)| it.next != it.before);
     let states: Vec<&Fields> = states.map(|(it, _)| it.next.fields()).collect();
     load::update(conn, &states).await?;
-    let books = changes.iter().map(|(it, _)| (*it.next.id().as_uuid(), it.rows.as_slice()));
-    names::write(conn, &books.collect::<Vec<_>>()).await?;
+    let ledgers = changes.iter().map(|(it, _)| (*it.next.id().as_uuid(), it.rows.as_slice()));
+    names::write(conn, &ledgers.collect::<Vec<_>>()).await?;
     let crossings = changes
         .iter()
         .filter_map(|(it, _)| it.event.as_ref().map(|event| (&it.next, it.version.next(), event)));

@@ -53,8 +53,8 @@ async fn carry_out(
     let item = awake(&record.state);
     let entry = queue::entry(conn, WorkItem::Resource(id), true).await?;
     let now = entry.as_ref().map_or(now, |it| it.now.0);
-    let heard_until = entry.and_then(|it| it.entry().heard_until());
-    let outstanding = Outstanding { heard_until, request_bound: bound };
+    let may_act_until = entry.and_then(|it| it.entry().may_act_until());
+    let outstanding = Outstanding { may_act_until, request_bound: bound };
     let change = decide(conn, &record, command, (&outstanding, now)).await?;
     let (next, mut version) = (change.next.clone(), record.version);
     if change.next != record.state || !change.rows.is_empty() || change.event.is_some() {

@@ -111,7 +111,7 @@ fn what_is_recorded_is_what_is_rendered_whatever_the_scope() {
 
 /// The in-flight grace ends in ten seconds.
 fn outstanding() -> Outstanding {
-    Outstanding { heard_until: Some(NOW), request_bound: Duration::from_secs(10) }
+    Outstanding { may_act_until: Some(NOW), request_bound: Duration::from_secs(10) }
 }
 
 fn grace_end() -> Timestamp {
@@ -156,7 +156,7 @@ fn the_in_flight_grace_begins_when_the_last_user_is_removed() {
     assert_eq!(parted(&with(1, None)), with(0, Some(grace_end())));
     assert_eq!(parted(&with(1, later)), with(0, later), "never shortened");
     assert_eq!(parted(&with(0, None)), with(0, None), "the grace began earlier");
-    let released = Outstanding { heard_until: None, ..outstanding() };
+    let released = Outstanding { may_act_until: None, ..outstanding() };
     assert_eq!(with(1, None).parted(&released, NOW), with(0, None), "no lease is held");
     let leaving = out(G1).joined();
     assert_eq!(parted(&leaving), out(G1), "in teardown no worker creates anything");
@@ -173,8 +173,8 @@ fn only_ready_may_be_referred_to_and_leaving_is_teardown() {
         let it = config(|it| it.phase = phase);
         (it.is_ready(), it.is_tearing_down())
     };
-    let told: Vec<_> = Phase::ALL.iter().map(|phase| said(*phase)).collect();
-    assert_eq!(told, [(false, false), (true, false), (false, true), (false, true)]);
+    let found: Vec<_> = Phase::ALL.iter().map(|phase| said(*phase)).collect();
+    assert_eq!(found, [(false, false), (true, false), (false, true), (false, true)]);
 }
 
 #[test]
@@ -336,8 +336,8 @@ fn both_that_are_written_must_be_there_and_the_worse_one_counts() {
         for other in &worst_first[rank..] {
             for pair in [[worse, *other], [*other, worse]] {
                 let [config, external_secret] = pair;
-                let told = fact(&it, [config, external_secret, Present]);
-                assert_eq!(told, worse, "{pair:?}");
+                let found = fact(&it, [config, external_secret, Present]);
+                assert_eq!(found, worse, "{pair:?}");
             }
         }
     }
@@ -413,8 +413,8 @@ fn an_object_of_an_older_generation_holds_the_name_until_it_is_collected() {
     let late = bent(|snapshot| snapshot.config = Ok(Some(found("c1", "a1"))));
     assert_eq!(fold(&it, &name_ledger, &late).facts.object, Object::Foreign, "it holds the name");
     let open = Answer::Absent { settled: false };
-    let told = vec![(G1, present("c1", true)), (G2, open.clone())];
-    assert_eq!(answers(&it, &name_ledger, &late), told, "it is the old one's");
+    let found = vec![(G1, present("c1", true)), (G2, open.clone())];
+    assert_eq!(answers(&it, &name_ledger, &late), found, "it is the old one's");
     let after = name_ledger.with(&name_ledger.absorb(&fold(&it, &name_ledger, &late).sightings));
     assert_eq!(
         after.seen(&it.config_name(G1)).and_then(|row| row.uid.clone()),
@@ -438,8 +438,8 @@ fn a_foreign_object_is_foreign_to_every_generation() {
     let name_ledger =
         NameLedger::new([gone(it.config_name(G1), "c1"), foreign(it.config_name(G2))]);
     let snapshot = bent(|snapshot| snapshot.config = Ok(Some(found("d", "b"))));
-    let told = vec![(G1, present("d", false)), (G2, present("d", false))];
-    assert_eq!(answers(&it, &name_ledger, &snapshot), told);
+    let found = vec![(G1, present("d", false)), (G2, present("d", false))];
+    assert_eq!(answers(&it, &name_ledger, &snapshot), found);
     assert_eq!(fold(&it, &name_ledger, &snapshot).facts.object, Object::Foreign);
 }
 

@@ -19,8 +19,8 @@ fn a_user_is_one_uid() {
 
 #[test]
 fn a_user_that_was_never_seen_is_missing_and_not_gone() {
-    let by = |standing, uid, found: Found| {
-        let rows = vec![row(Role::User, "app", standing, uid)];
+    let by = |state, uid, found: Found| {
+        let rows = vec![row(Role::User, "app", state, uid)];
         let mut snapshot = snapshot();
         stand(&mut snapshot, "app", Ok(found));
         let seen = seen(&usage(|_| {}), rows, &snapshot);
@@ -55,8 +55,8 @@ fn a_selected_user_existed_and_is_gone_if_it_is_absent() {
 
 #[test]
 fn a_usage_being_deleted_takes_no_new_user() {
-    let by = |standing, uid| {
-        let rows = vec![row(Role::User, "app", standing, uid)];
+    let by = |state, uid| {
+        let rows = vec![row(Role::User, "app", state, uid)];
         let mut snapshot = snapshot();
         stand(&mut snapshot, "app", Ok(object("app-1", None)));
         let seen = seen(&usage(|it| it.deleting = true), rows, &snapshot);
