@@ -80,7 +80,10 @@ pub(crate) fn authorize(
                 plural: &place.plural,
                 sub: &place.sub,
                 namespace: if is_namespace(place) { &place.name } else { &place.namespace },
-                name: if place.name.is_empty() { named(selected) } else { &place.name },
+                name: match verb {
+                    "list" | "watch" if place.name.is_empty() => named(selected),
+                    _ => place.name.as_str(),
+                },
             }
         }
         Route::Health { .. }
@@ -103,7 +106,8 @@ fn is_namespace(place: &Place) -> bool {
     place.group.is_empty() && place.plural == "namespaces" && place.namespace.is_empty()
 }
 
-/// The name that a field selector of a collection selects.
+/// The name that the field selector of a list or watch selects. Other verbs have none: a selector
+/// does not limit what is created.
 fn named(selector: &str) -> &str {
     let name = selector.strip_prefix("metadata.name=").unwrap_or_default();
     let name = name.strip_prefix('=').unwrap_or(name);
