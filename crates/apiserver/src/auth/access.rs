@@ -71,8 +71,8 @@ pub(crate) fn authorize(
 ) -> Result<(), Refusal> {
     let lower = method.as_str().to_lowercase();
     let selected = query.get("fieldSelector").unwrap_or_default();
-    let action = match route {
-        Route::Resource(place) => {
+    let action = match route.place() {
+        Some(place) => {
             let verb = verb(method, Some(place), query);
             Action::Resource {
                 verb,
@@ -86,16 +86,7 @@ pub(crate) fn authorize(
                 },
             }
         }
-        Route::Health { .. }
-        | Route::Version
-        | Route::Metrics
-        | Route::Groups { .. }
-        | Route::Group(_)
-        | Route::GroupVersion(..)
-        | Route::OpenApiV2
-        | Route::OpenApiIndex
-        | Route::OpenApi(_)
-        | Route::Unknown => Action::Path { verb: &lower, path },
+        None => Action::Path { verb: &lower, path },
     };
     let decision = decide(core, user, &action);
     if decision.allowed { Ok(()) } else { Err(forbidden(user, &action, &decision.reason)) }
