@@ -156,13 +156,17 @@ impl Session {
 fn endpoint(folder: &Path) -> Result<String, CliError> {
     let shown = folder.display();
     let announced = data_dir::endpoint(folder).map_err(|why| match why {
-        Absent::Unannounced => format!("no server runs in \"{shown}\": start one"),
-        Absent::Ended { pid } => {
-            format!("the server of \"{shown}\", process {pid}, is gone: start it again")
-        }
+        Absent::Unannounced => format!("no server runs in \"{shown}\": start one with `usher up`"),
+        Absent::Unreadable { why } => format!(
+            "failed to read which server runs in \"{shown}\": {why}; use the account that started \
+             it"
+        ),
+        Absent::Ended { pid } => format!(
+            "the server of \"{shown}\", process {pid}, is gone: start it again with `usher up`"
+        ),
     });
-    let otherwise = "with `usher up`, or give --data-dir or USHER_URL";
-    let read = announced.map_err(|why| CliError::unavailable(format!("{why} {otherwise}")))?;
+    let otherwise = "or give --data-dir or USHER_URL";
+    let read = announced.map_err(|why| CliError::unavailable(format!("{why}, {otherwise}")))?;
     Ok(read.url)
 }
 

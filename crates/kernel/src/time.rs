@@ -36,6 +36,12 @@ impl Timestamp {
         Self(self.0.saturating_add(i64::try_from(span.as_micros()).unwrap_or(i64::MAX)))
     }
 
+    /// This time and `span` less, stopping at the beginning of time.
+    #[must_use]
+    pub fn before(self, span: Duration) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(span.as_micros()).unwrap_or(i64::MAX)))
+    }
+
     /// The time as RFC 3339 writes it, in UTC and to the microsecond.
     pub fn to_rfc3339(self) -> String {
         let seconds = self.0.div_euclid(1_000_000);

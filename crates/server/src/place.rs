@@ -9,7 +9,7 @@
 //!              fleet/          the hosts of this machine and the state of their provider
 //! ```
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -96,13 +96,17 @@ impl DataDir {
         let staged = self.staged();
         let locked = || -> io::Result<File> {
             write_private(&staged, text.as_bytes())?;
-            let file = File::open(&staged)?;
+            // NFS locks a file exclusively only if it is open for writing.
+            let file = OpenOptions::new().write(true).open(&staged)?;
             file.try_lock()?;
+            fs::rename(&staged, &path)?;
             Ok(file)
         };
-        let file = locked().map_err(disk(&staged))?;
-        fs::rename(&staged, &path).map_err(disk(&path))?;
-        Ok(file)
+        locked().map_err(|why| {
+            // The first failure is the one to report.
+            let _ = ignore_missing(fs::remove_file(&staged));
+            disk(&path)(why)
+        })
     }
 
     /// Removes the endpoint, unless another process has written its own.

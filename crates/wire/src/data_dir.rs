@@ -26,24 +26,25 @@ pub struct Endpoint {
 /// Why a data directory names no running server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absent {
-    /// There is no endpoint file that can be read.
+    /// There is no endpoint file, or it names no server.
     Unannounced,
+    /// The endpoint file cannot be read or locked, so a server may run.
+    Unreadable { why: io::ErrorKind },
     /// The process that wrote the file has ended, so any other may listen at its URL.
     Ended { pid: u32 },
 }
 
 /// The endpoint of the server that runs on a data directory.
 pub fn endpoint(folder: &Path) -> Result<Endpoint, Absent> {
-    let read = || -> io::Result<(File, Endpoint)> {
-        let file = File::open(folder.join(ENDPOINT))?;
-        let endpoint = serde_json::from_reader(&file)?;
-        Ok((file, endpoint))
-    };
-    let (file, endpoint) = read().map_err(|_| Absent::Unannounced)?;
+    let file = File::open(folder.join(ENDPOINT)).map_err(|why| match why.kind() {
+        io::ErrorKind::NotFound => Absent::Unannounced,
+        why => Absent::Unreadable { why },
+    })?;
+    let endpoint: Endpoint = serde_json::from_reader(&file).map_err(|_| Absent::Unannounced)?;
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => Ok(endpoint),
         Ok(()) => Err(Absent::Ended { pid: endpoint.pid }),
-        Err(TryLockError::Error(_)) => Err(Absent::Unannounced),
+        Err(TryLockError::Error(why)) => Err(Absent::Unreadable { why: why.kind() }),
     }
 }
 

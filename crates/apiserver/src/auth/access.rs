@@ -71,8 +71,8 @@ pub(crate) fn authorize(
 ) -> Result<(), Refusal> {
     let lower = method.as_str().to_lowercase();
     let selected = query.get("fieldSelector").unwrap_or_default();
-    let action = match route {
-        Route::Resource(place) => {
+    let action = match route.place() {
+        Some(place) => {
             let verb = verb(method, Some(place), query);
             Action::Resource {
                 verb,
@@ -80,19 +80,13 @@ pub(crate) fn authorize(
                 plural: &place.plural,
                 sub: &place.sub,
                 namespace: if is_namespace(place) { &place.name } else { &place.namespace },
-                name: if place.name.is_empty() { named(selected) } else { &place.name },
+                name: match verb {
+                    "list" | "watch" if place.name.is_empty() => named(selected),
+                    _ => place.name.as_str(),
+                },
             }
         }
-        Route::Health { .. }
-        | Route::Version
-        | Route::Metrics
-        | Route::Groups { .. }
-        | Route::Group(_)
-        | Route::GroupVersion(..)
-        | Route::OpenApiV2
-        | Route::OpenApiIndex
-        | Route::OpenApi(_)
-        | Route::Unknown => Action::Path { verb: &lower, path },
+        None => Action::Path { verb: &lower, path },
     };
     let decision = decide(core, user, &action);
     if decision.allowed { Ok(()) } else { Err(forbidden(user, &action, &decision.reason)) }
@@ -103,7 +97,8 @@ fn is_namespace(place: &Place) -> bool {
     place.group.is_empty() && place.plural == "namespaces" && place.namespace.is_empty()
 }
 
-/// The name that a field selector of a collection selects.
+/// The name that the field selector of a list or watch selects. Other verbs have none: a selector
+/// does not limit what is created.
 fn named(selector: &str) -> &str {
     let name = selector.strip_prefix("metadata.name=").unwrap_or_default();
     let name = name.strip_prefix('=').unwrap_or(name);

@@ -39,6 +39,25 @@ pub(crate) struct Place {
     pub(crate) extra: bool,
 }
 
+impl Route {
+    /// The resource, if the path names one.
+    pub(crate) fn place(&self) -> Option<&Place> {
+        match self {
+            Self::Resource(place) => Some(place),
+            Self::Health { .. }
+            | Self::Version
+            | Self::Metrics
+            | Self::Groups { .. }
+            | Self::Group(_)
+            | Self::GroupVersion(..)
+            | Self::OpenApiV2
+            | Self::OpenApiIndex
+            | Self::OpenApi(_)
+            | Self::Unknown => None,
+        }
+    }
+}
+
 /// Parses a path; a trailing slash is ignored.
 pub(crate) fn parse(path: &str) -> Route {
     let parts: Vec<String> =

@@ -77,19 +77,7 @@ impl Service {
         let path = request.uri().path().to_owned();
         let query = Query::parse(request.uri().query().unwrap_or_default());
         let route = route::parse(&path);
-        let place = match &route {
-            Route::Resource(place) => Some(place),
-            Route::Health { .. }
-            | Route::Version
-            | Route::Metrics
-            | Route::Groups { .. }
-            | Route::Group(_)
-            | Route::GroupVersion(..)
-            | Route::OpenApiV2
-            | Route::OpenApiIndex
-            | Route::OpenApi(_)
-            | Route::Unknown => None,
-        };
+        let place = route.place();
         let verb = auth::verb(request.method(), place, &query);
         let (user, is_known, answer) = match read(&self, request, query).await {
             Ok(mut call) => {

@@ -187,20 +187,25 @@ struct Apply {
 }
 
 impl Apply {
-    /// Applies the configuration; in strict mode no key may be given twice.
+    /// Applies the configuration. A key that is given twice is refused in strict mode, and in warn
+    /// mode a warning.
     fn onto(
         &self,
         ctx: &mut RequestContext<'_>,
         current: Option<&Value>,
     ) -> Result<Value, Refusal> {
         let applied = managed::apply(ctx, current, &self.config)?;
-        match &self.doubled {
-            Some(why) if ctx.options.validation == FieldValidation::Strict => {
-                Err(Refusal::bad_request(format!(
-                    "error strict decoding patch: error converting YAML to JSON: {why}"
-                )))
+        let Some(why) = &self.doubled else { return Ok(applied) };
+        match ctx.options.validation {
+            FieldValidation::Ignore => Ok(applied),
+            FieldValidation::Warn => {
+                // As Kubernetes, without the first line.
+                ctx.warn(why.lines().skip(1).map(|it| it.trim().to_owned()));
+                Ok(applied)
             }
-            Some(_) | None => Ok(applied),
+            FieldValidation::Strict => Err(Refusal::bad_request(format!(
+                "error strict decoding patch: error converting YAML to JSON: {why}"
+            ))),
         }
     }
 }

@@ -97,7 +97,8 @@ async fn a_missing_role_is_named_and_a_cluster_role_counts_in_its_namespace() {
     let path = format!("{MAPS}/a");
     assert_eq!(said(&client, "GET", &path, None).await, (403, message.to_owned()));
     let granted = json!({
-        "verbs": ["get"], "apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["a"],
+        "verbs": ["create", "get"], "apiGroups": [""], "resources": ["configmaps"],
+        "resourceNames": ["a"],
     });
     let role = rbac("ClusterRole", "gone", &json!({"rules": [granted]}));
     create(&server, &format!("{RBAC}/clusterroles"), &role).await;
@@ -105,6 +106,9 @@ async fn a_missing_role_is_named_and_a_cluster_role_counts_in_its_namespace() {
     assert_eq!(said(&client, "GET", &format!("{MAPS}/b"), None).await.0, 403);
     let selected = format!("{MAPS}?fieldSelector=metadata.name%3Da");
     assert_eq!(said(&client, "GET", &selected, None).await.0, 403, "list is not get");
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}});
+    let made = said(&client, "POST", &selected, Some(&map)).await;
+    assert_eq!(made.0, 403, "a selector names no object to create");
 }
 
 // Requirement: AK-54

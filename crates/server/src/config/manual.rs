@@ -20,9 +20,13 @@ const MEANINGS: [(&str, &str); 72] = [
     ("connections.per_peer", "the most connections from one address that have shown no token"),
     (
         "connections.unauthenticated",
-        "the most connections that have shown no token; the oldest waiting one gives way",
+        "the most connections that have shown no token; the oldest waiting one of the address with \
+         the most gives way",
     ),
-    ("connections.write_deadline", "how long a peer may read nothing of its answer"),
+    (
+        "connections.write_deadline",
+        "how long a peer may read nothing of its answer, or without a token not all of it",
+    ),
     ("data_dir", "where state is stored; empty is the data directory of the platform"),
     ("database.connections_max", "size of the connection pool of PostgreSQL or SQLite"),
     ("database.log_poll", "how often to poll PostgreSQL for events and drains of other servers"),

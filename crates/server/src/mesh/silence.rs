@@ -17,6 +17,9 @@ use crate::worker::stopped;
 /// The delay before a failed write is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// After this many failed writes a round ends: the database fails, not the row of one node.
+const FAILURES_MAX: usize = 3;
+
 /// How many looks at the nodes fit into the patience with them. A process that looks less than half
 /// as often was stopped or starved.
 const LOOKS: u32 = 4;
@@ -113,7 +116,7 @@ impl Mesh {
             }
             let silent = self.look(looked_at);
             looked_at = Instant::now();
-            let mut retry = None;
+            let (mut failures, mut retry) = (0, None);
             for (id, heard_by) in silent {
                 match store.lose_peer(id, heard_by).await {
                     Ok(true) => {
@@ -127,7 +130,10 @@ impl Mesh {
                         let error = chain(&error);
                         tracing::warn!(node = %id, error, "failed to record the loss of a node");
                         retry = Some(Instant::now() + RETRY_AFTER);
-                        break;
+                        failures += 1;
+                        if failures == FAILURES_MAX {
+                            break;
+                        }
                     }
                 }
             }

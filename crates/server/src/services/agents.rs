@@ -138,8 +138,9 @@ impl Services {
     /// key is in the file again. The secret is wrong only if no key is missing.
     async fn newer_key_of(&self, node: PeerId, secret: &SecretText) -> Answer<KeyId> {
         let keys = &self.plane.keys;
-        let what = || "the check of an unknown node secret".to_owned();
-        let _permit = keys.guess().ok_or_else(|| Failure::Unavailable { what: what() })?;
+        let _permit = keys.guess().ok_or_else(|| Failure::Unavailable {
+            what: "the check of an unknown node secret".to_owned(),
+        })?;
         self.plane.refresh_keys().await.map_err(failure)?;
         keys.key_of(node, secret).ok_or_else(|| {
             keys.missing().map_or_else(|| Border::Unauthenticated.into(), |it| lacking(&it))

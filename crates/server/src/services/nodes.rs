@@ -1,7 +1,5 @@
 //! Bootstrap tokens and the nodes that redeemed them.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use usher_api::ports::{Answer, Nodes};
 use usher_api::refusal::Thing;
@@ -78,7 +76,7 @@ impl Services {
             resource,
             liveness,
             unknown: self.unknown((id, liveness), now),
-            last_heartbeat_at: last_seen.as_ref().map(|it| before(now, it.at.elapsed())),
+            last_heartbeat_at: last_seen.as_ref().map(|it| now.before(it.at.elapsed())),
             agent_version: last_seen.map(|it| it.agent_version),
         }
     }
@@ -90,11 +88,6 @@ impl Services {
         now: Timestamp,
     ) -> Option<(Timestamp, Timestamp)> {
         let unknown_for = self.mesh().unknown_for(id).filter(|_| liveness == Liveness::Unknown)?;
-        Some((before(now, unknown_for.elapsed), now.after(unknown_for.left)))
+        Some((now.before(unknown_for.elapsed), now.after(unknown_for.left)))
     }
-}
-
-fn before(now: Timestamp, span: Duration) -> Timestamp {
-    let micros = i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
-    Timestamp::from_micros(now.as_micros().saturating_sub(micros))
 }

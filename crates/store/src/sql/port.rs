@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use usher_kernel::Timestamp;
 
@@ -11,7 +10,6 @@ use super::machines::rows as machines;
 use super::resources::accept::Declared;
 use super::resources::commit::Step;
 use super::{Pool, events, idempotency, record};
-use crate::column::micros;
 use crate::error::Error;
 use crate::port::Installation;
 use crate::retention::{Retention, Swept};
@@ -130,7 +128,7 @@ impl Port {
         let (old, has_old_keys, has_old_machines) = {
             let conn = &mut *self.pool.read().await?;
             let now = record::now(conn).await?;
-            let old = events::old(conn, before(now, kept), batch).await?;
+            let old = events::old(conn, now.before(kept), batch).await?;
             let has_old_machines = machines::has_forgotten(conn).await?;
             (old, idempotency::has_expired(conn).await?, has_old_machines)
         };
@@ -141,7 +139,7 @@ impl Port {
                 .write(move |conn| {
                     Box::pin(async move {
                         let now = record::now(conn).await?;
-                        events::forget(conn, before(now, kept), batch).await
+                        events::forget(conn, now.before(kept), batch).await
                     })
                 })
                 .await?;
@@ -158,9 +156,4 @@ impl Port {
         swept.more = most >= u64::from(batch);
         Ok(swept)
     }
-}
-
-/// So long before a time.
-fn before(now: Timestamp, span: Duration) -> Timestamp {
-    Timestamp::from_micros(now.as_micros().saturating_sub(micros(span)))
 }

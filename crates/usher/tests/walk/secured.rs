@@ -239,6 +239,5 @@ async fn a_certificate_is_replaced_under_load_and_no_request_fails() {
         "certificates: served {by_file:?} and {by_link:?} after their change, {} requests",
         load.answered.load(Ordering::Relaxed)
     );
-    assert_eq!(server.said().matches(refused).count(), 1, "{}", server.said());
     assert_eq!(server.stop().await, Some(0), "{}", server.said());
 }

@@ -9,7 +9,7 @@ use super::super::keys;
 use super::super::port::Port;
 use super::super::resources::load;
 use super::super::{Conn, Db};
-use crate::column::Time;
+use crate::column::{Time, micros};
 use crate::error::{Doing as _, Error};
 
 writes! {
@@ -43,7 +43,7 @@ async fn insert(
         .bind(token.key_id.as_str())
         .bind(token.verifier.as_bytes().as_slice())
         .bind(Time(token.issued_at))
-        .bind(i64::try_from(lifetime.as_duration().as_micros()).unwrap_or(i64::MAX))
+        .bind(micros(lifetime.as_duration()))
         .execute(&mut *conn)
         .await
         .doing("issue a token")?;

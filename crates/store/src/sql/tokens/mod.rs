@@ -96,12 +96,14 @@ async fn list(
     let count = usize::try_from(count).unwrap_or(usize::MAX);
     let mut listed = Vec::new();
     while listed.len() < count {
-        let rows = rows_after(conn, project, after, count - listed.len()).await?;
+        let rows = rows_after(conn, project, after, count).await?;
         let Some(last) = rows.last() else { break };
         after = Some(TokenId::from_uuid(last.token.id));
         for row in rows {
             match row.listed() {
-                Ok(it) => listed.push(it),
+                Ok(it) if listed.len() < count => listed.push(it),
+                // It is on the next page.
+                Ok(_) => break,
                 // Nor is it redeemed. It hides no other.
                 Err(error) => tracing::warn!(%error, "failed to list a token"),
             }
