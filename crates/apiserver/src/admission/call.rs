@@ -216,12 +216,12 @@ fn denied(name: &str, status: &Value) -> Refusal {
         (message, _) => format!("{denied}: {message}"),
     };
     let mut refusal = Refusal::new(code, "", message);
-    let mut status = refusal.to_status();
+    let mut answer = refusal.to_status();
     for key in ["reason", "details"] {
         if let Some(value) = status.get(key).filter(|value| !value.is_null()) {
-            status[key] = value.clone();
+            answer[key] = value.clone();
         }
     }
-    refusal.status = Some(Box::new(status));
+    refusal.status = Some(Box::new(answer));
     refusal
 }
