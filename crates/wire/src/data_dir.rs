@@ -36,10 +36,11 @@ pub enum Absent {
 
 /// The endpoint of the server that runs on a data directory.
 pub fn endpoint(folder: &Path) -> Result<Endpoint, Absent> {
-    let file = File::open(folder.join(ENDPOINT)).map_err(|why| match why.kind() {
-        io::ErrorKind::NotFound => Absent::Unannounced,
-        why => Absent::Unreadable { why },
-    })?;
+    let file = match File::open(folder.join(ENDPOINT)) {
+        Ok(file) => file,
+        Err(why) if why.kind() == io::ErrorKind::NotFound => return Err(Absent::Unannounced),
+        Err(why) => return Err(Absent::Unreadable { why: why.kind() }),
+    };
     let endpoint: Endpoint = serde_json::from_reader(&file).map_err(|_| Absent::Unannounced)?;
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => Ok(endpoint),
