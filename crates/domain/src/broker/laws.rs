@@ -72,7 +72,7 @@ pub(super) fn any_name_ledger(names: Vec<Name>) -> impl Strategy<Value = NameLed
                 NameState::Intended | NameState::Foreign | NameState::Abandoned => None,
             };
             let evidence = Evidence::new("given", "given", START);
-            Some(Row { name, plural: None, incarnation: 1, state: state, uid, evidence })
+            Some(Row { name, plural: None, incarnation: 1, state, uid, evidence })
         });
         NameLedger::new(rows)
     })

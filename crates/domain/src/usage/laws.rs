@@ -121,7 +121,7 @@ fn any_record() -> impl Strategy<Value = Record<Usage>> {
                 plural: None,
                 name: role.name(&key(name)),
                 incarnation: 1,
-                state: state,
+                state,
                 uid,
                 evidence,
             })
