@@ -1,0 +1,4 @@
+//! Everything that speaks to a Kubernetes API.
+//!
+//! It is the one room in which rules meet Kubernetes: what a request asks, what an answer means,
+//! where a record is kept, and which replica acts.
