@@ -171,14 +171,14 @@ pub fn register(
 
 /// How long a drain waits for what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct DrainTimeouts {
     /// For acknowledgements, from the revocation of the key.
     pub acknowledgements: Duration,
     /// For the whole drain, from the cordon.
     pub grace: Duration,
 }
 
-impl Default for Patience {
+impl Default for DrainTimeouts {
     fn default() -> Self {
         Self { acknowledgements: Duration::from_secs(10), grace: Duration::from_secs(30) }
     }
@@ -243,18 +243,18 @@ impl Peer {
     }
 
     /// What to do next to show the peer out.
-    pub fn drain(&self, others: &Others<'_>, patience: Patience, now: Timestamp) -> DrainStep {
+    pub fn drain(&self, others: &Others<'_>, timeouts: DrainTimeouts, now: Timestamp) -> DrainStep {
         match self.stage {
             Stage::Registered => DrainStep::Cordon,
-            Stage::Cordoned { since } if now >= since.after(patience.grace) => {
+            Stage::Cordoned { since } if now >= since.after(timeouts.grace) => {
                 DrainStep::Deregister(Cause::GraceElapsed)
             }
             Stage::Cordoned { .. } if others.left => DrainStep::RevokeKey,
             // Work in flight may still end; without a key it could not.
-            Stage::Cordoned { since } => DrainStep::Wait { until: since.after(patience.grace) },
+            Stage::Cordoned { since } => DrainStep::Wait { until: since.after(timeouts.grace) },
             Stage::Draining { since, key_revoked_at } => {
-                let graced = since.after(patience.grace);
-                let timed_out = key_revoked_at.after(patience.acknowledgements);
+                let graced = since.after(timeouts.grace);
+                let timed_out = key_revoked_at.after(timeouts.acknowledgements);
                 if others.have_acknowledged() {
                     DrainStep::Deregister(Cause::Acknowledged)
                 } else if self.forced.is_some() {
@@ -410,11 +410,11 @@ mod tests {
     // Requirement: L-13, M-1
     #[test]
     fn a_peer_is_drained_in_order() {
-        let patience = Patience::default();
+        let timeouts = DrainTimeouts::default();
         let mut it = peer(Stage::Registered);
         let mut seen = Vec::new();
         for second in 0..5 {
-            let step = it.drain(&NO_HOLDER, patience, at(second));
+            let step = it.drain(&NO_HOLDER, timeouts, at(second));
             seen.push((it.stage.as_str(), step));
             it = it.advance(step, at(second));
         }
@@ -436,62 +436,62 @@ mod tests {
     #[test]
     fn acknowledgements_are_waited_for_ten_seconds() {
         let until = at(11);
-        let patience = Patience::default();
-        let wait = draining().drain(&SILENT, patience, just_before(until));
+        let timeouts = DrainTimeouts::default();
+        let wait = draining().drain(&SILENT, timeouts, just_before(until));
         assert_eq!(wait, DrainStep::Wait { until });
-        let over = draining().drain(&SILENT, patience, until);
+        let over = draining().drain(&SILENT, timeouts, until);
         assert_eq!(over, DrainStep::Deregister(Cause::TimedOut));
     }
 
     // Requirement: M-2
     #[test]
     fn after_thirty_seconds_of_grace_the_control_plane_deregisters_by_itself() {
-        let patience = Patience::default();
+        let timeouts = DrainTimeouts::default();
         let cordoned = peer(Stage::Cordoned { since: at(0) });
-        assert_eq!(cordoned.drain(&SILENT, patience, just_before(at(30))), DrainStep::RevokeKey);
-        let step = cordoned.drain(&SILENT, patience, at(30));
+        assert_eq!(cordoned.drain(&SILENT, timeouts, just_before(at(30))), DrainStep::RevokeKey);
+        let step = cordoned.drain(&SILENT, timeouts, at(30));
         assert_eq!(step, DrainStep::Deregister(Cause::GraceElapsed));
         let stage =
             Stage::Deregistered { key_revoked_at: at(30), at: at(30), cause: Cause::GraceElapsed };
         assert_eq!(cordoned.advance(step, at(30)).stage, stage);
         let late = peer(Stage::Draining { since: at(0), key_revoked_at: at(25) });
-        let wait = late.drain(&SILENT, patience, just_before(at(30)));
+        let wait = late.drain(&SILENT, timeouts, just_before(at(30)));
         assert_eq!(wait, DrainStep::Wait { until: at(30) });
-        let step = late.drain(&SILENT, patience, at(30));
+        let step = late.drain(&SILENT, timeouts, at(30));
         assert_eq!(step, DrainStep::Deregister(Cause::GraceElapsed));
     }
 
     // Requirement: M-12
     #[test]
     fn work_in_flight_is_waited_for_before_the_key_is_revoked() {
-        let patience = Patience::default();
+        let timeouts = DrainTimeouts::default();
         let cordoned = peer(Stage::Cordoned { since: at(0) });
         let busy = Others { left: false, ..NO_HOLDER };
         let wait = DrainStep::Wait { until: at(30) };
-        assert_eq!(cordoned.drain(&busy, patience, just_before(at(30))), wait);
-        assert_eq!(cordoned.force("ann", at(1)).drain(&busy, patience, at(1)), wait);
-        assert_eq!(cordoned.drain(&NO_HOLDER, patience, at(1)), DrainStep::RevokeKey);
-        let over = cordoned.drain(&busy, patience, at(30));
+        assert_eq!(cordoned.drain(&busy, timeouts, just_before(at(30))), wait);
+        assert_eq!(cordoned.force("ann", at(1)).drain(&busy, timeouts, at(1)), wait);
+        assert_eq!(cordoned.drain(&NO_HOLDER, timeouts, at(1)), DrainStep::RevokeKey);
+        let over = cordoned.drain(&busy, timeouts, at(30));
         assert_eq!(over, DrainStep::Deregister(Cause::GraceElapsed));
     }
 
     // Requirement: M-3
     #[test]
     fn force_skips_acknowledgements_only_and_is_recorded() {
-        let patience = Patience::default();
+        let timeouts = DrainTimeouts::default();
         let forced = draining().force("ann", at(2)).force("bob", at(3));
         assert_eq!(forced.forced, Some(Forced { by: "ann".into(), at: at(2) }));
-        let step = forced.drain(&SILENT, patience, at(2));
+        let step = forced.drain(&SILENT, timeouts, at(2));
         assert_eq!(step, DrainStep::Deregister(Cause::Forced));
         let after = forced.advance(step, at(2));
         assert_eq!(after.stage, out(Cause::Forced));
         assert_eq!(after.forced, forced.forced);
-        let step = forced.drain(&NO_HOLDER, patience, at(2));
+        let step = forced.drain(&NO_HOLDER, timeouts, at(2));
         assert_eq!(step, DrainStep::Deregister(Cause::Acknowledged));
         let early = peer(Stage::Registered).force("ann", at(0));
-        assert_eq!(early.drain(&SILENT, patience, at(0)), DrainStep::Cordon);
+        assert_eq!(early.drain(&SILENT, timeouts, at(0)), DrainStep::Cordon);
         let early = peer(Stage::Cordoned { since: at(0) }).force("ann", at(0));
-        assert_eq!(early.drain(&SILENT, patience, at(0)), DrainStep::RevokeKey);
+        assert_eq!(early.drain(&SILENT, timeouts, at(0)), DrainStep::RevokeKey);
     }
 
     // Requirement: M-4
@@ -644,7 +644,7 @@ mod tests {
                 }
                 let overdue = cordoned_at
                     .is_some_and(|since: Timestamp| now >= since.after(Duration::from_secs(30)));
-                let step = it.drain(&others, Patience::default(), now);
+                let step = it.drain(&others, DrainTimeouts::default(), now);
                 it = it.advance(step, now);
                 if step == DrainStep::Cordon {
                     cordoned_at = Some(now);

@@ -27,7 +27,7 @@ const TEXT_MAX: usize = 200;
 
 /// Timeouts of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct CallTimeouts {
     /// A command, or a read of one machine.
     pub call: Duration,
     /// A list.
@@ -40,7 +40,7 @@ pub struct Provider {
     shard: ShardId,
     channel: Channel,
     client: Client,
-    patience: Patience,
+    timeouts: CallTimeouts,
 }
 
 /// Why a call failed.
@@ -70,9 +70,9 @@ struct Envelope {
 }
 
 impl Provider {
-    pub fn new(name: String, shard: ShardId, channel: Channel, patience: Patience) -> Self {
+    pub fn new(name: String, shard: ShardId, channel: Channel, timeouts: CallTimeouts) -> Self {
         let client = client(channel.clone());
-        Self { name, shard, channel, client, patience }
+        Self { name, shard, channel, client, timeouts }
     }
 
     pub fn name(&self) -> &str {
@@ -141,7 +141,7 @@ impl Provider {
     pub async fn list(&self, since_revision: Bytes) -> Result<Listed, Failure> {
         let filter = ListFilter { states: vec![], max_results: 0, since_revision };
         let mut asked = Request::new(filter);
-        asked.set_timeout(self.patience.list);
+        asked.set_timeout(self.timeouts.list);
         asked.extensions_mut().insert(GrpcMethod::new(SERVICE_NAME, "List"));
         let mut grpc = tonic::client::Grpc::new(self.channel.clone())
             .max_decoding_message_size(ANSWER_BYTES_MAX);
@@ -158,7 +158,7 @@ impl Provider {
 
     fn request<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
-        request.set_timeout(self.patience.call);
+        request.set_timeout(self.timeouts.call);
         request
     }
 }

@@ -29,7 +29,7 @@ use usher_listen::{
 };
 
 /// The end of every wait.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 /// No deadline cuts a connection in these tests.
 const LONG: Duration = Duration::from_hours(1);
 
@@ -76,7 +76,7 @@ impl TestListener {
                 sleep(Duration::from_millis(1)).await;
             }
         };
-        let closed = timeout(PATIENCE, closed).await;
+        let closed = timeout(TIMEOUT, closed).await;
         assert!(closed.is_ok(), "{reason:?}: {:?}", self.counts);
     }
 }
@@ -88,7 +88,7 @@ async fn get<I: AsyncRead + AsyncWrite + Unpin>(io: &mut I, header: &str) -> Str
     let mut answer = String::new();
     while !answer.ends_with("shown") && !answer.ends_with("none") {
         let mut bytes = [0; 1024];
-        let count = timeout(PATIENCE, io.read(&mut bytes)).await.unwrap().unwrap();
+        let count = timeout(TIMEOUT, io.read(&mut bytes)).await.unwrap().unwrap();
         assert_ne!(count, 0, "closed after {answer:?}");
         answer.push_str(std::str::from_utf8(&bytes[..count]).unwrap());
     }
@@ -116,7 +116,7 @@ async fn a_new_connection_is_answered_among_many_half_open_ones() {
     assert_eq!(half_open[0].read_to_end(&mut left).await.unwrap_or_default(), 0, "closed");
     listener.stop.send_replace(true);
     for stream in &mut half_open[95..] {
-        let _ = timeout(PATIENCE, stream.read_to_end(&mut left)).await.unwrap();
+        let _ = timeout(TIMEOUT, stream.read_to_end(&mut left)).await.unwrap();
     }
 }
 
@@ -208,7 +208,7 @@ async fn a_replaced_certificate_is_served_and_no_request_fails() {
         replaced.store(true, Ordering::Relaxed);
         install(&files, authority.sign(ExtendedKeyUsagePurpose::ServerAuth));
     };
-    let (seen, ()) = timeout(PATIENCE, async { tokio::join!(requests, replace) }).await.unwrap();
+    let (seen, ()) = timeout(TIMEOUT, async { tokio::join!(requests, replace) }).await.unwrap();
     assert!(seen);
     assert_eq!(listener.counts.certificates_loaded(), 1);
 }

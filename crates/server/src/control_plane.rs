@@ -197,7 +197,7 @@ impl SqlControlPlane {
         let snapshot = snapshot_of(peer);
         let left = self.mesh.has_left(leaver);
         let others = Others { snapshot, survivors: &survivors, left };
-        let step = peer.drain(&others, self.mesh.config().patience, now);
+        let step = peer.drain(&others, self.mesh.config().drain_timeouts, now);
         match step {
             DrainStep::Done => Ok(()),
             DrainStep::Wait { until } => {

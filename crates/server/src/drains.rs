@@ -54,8 +54,11 @@ impl Drains {
     }
 
     /// Reads every project with draining nodes.
-    pub(super) async fn observe(&mut self, being_left: BTreeSet<ProjectId>) -> Result<(), Error> {
-        for project in being_left {
+    pub(super) async fn observe(
+        &mut self,
+        draining_projects: BTreeSet<ProjectId>,
+    ) -> Result<(), Error> {
+        for project in draining_projects {
             self.watched.entry(project).or_default();
         }
         for (project, watched) in &mut self.watched {

@@ -26,14 +26,14 @@ use super::worker::stopped;
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Keeps this server present.
-pub struct Attendance {
+pub struct PresencePoller {
     store: Arc<Store>,
     mesh: Arc<Mesh>,
     drains: Drains,
     presence: Option<Presence>,
 }
 
-impl Attendance {
+impl PresencePoller {
     pub fn new(store: Arc<Store>, mesh: Arc<Mesh>) -> Self {
         let drains = Drains::new(Arc::clone(&store), Arc::clone(&mesh));
         Self { store, mesh, drains, presence: None }
@@ -42,7 +42,7 @@ impl Attendance {
     /// Runs until the server stops. The only server of a store polls once.
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
         loop {
-            let pause = match self.attend().await {
+            let pause = match self.poll().await {
                 Ok(()) => self.store.log_poll().map(|it| self.drains.pause(it)),
                 Err(error) => {
                     self.mesh.vanish();
@@ -64,7 +64,7 @@ impl Attendance {
         }
     }
 
-    async fn attend(&mut self) -> Result<(), Error> {
+    async fn poll(&mut self) -> Result<(), Error> {
         let presence = match &mut self.presence {
             Some(presence) => presence,
             absent @ None => {
@@ -78,7 +78,7 @@ impl Attendance {
         self.mesh.expect(&sighting);
         // Drains end by their deadlines, too.
         if self.store.is_shared()
-            && let Err(error) = self.drains.observe(sighting.being_left).await
+            && let Err(error) = self.drains.observe(sighting.draining_projects).await
         {
             tracing::warn!(error = %chain(&error), "failed to follow drains");
         }

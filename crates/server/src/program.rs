@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use usher_api::AppState;
 use usher_domain::object::authority::MassDeletionGuard;
-use usher_domain::peers::{Heartbeat, Patience};
+use usher_domain::peers::{DrainTimeouts, Heartbeat};
 use usher_domain::tokens::Lifetime;
 use usher_kernel::schedule::Pace;
 use usher_store::migrate::Direction;
@@ -28,7 +28,7 @@ use super::key_file::KeyFile;
 use super::keyring::Keyring;
 use super::mesh::Mesh;
 use super::place::{self, DataDir};
-use super::presence::Attendance;
+use super::presence::PresencePoller;
 use super::services::{Pins, Services};
 use super::steps::{Reconcilers, WorldSteps};
 use super::tally::{ConnectionTally, MeshTally, StoreTally, Tally};
@@ -317,7 +317,9 @@ impl Parts {
         let mut tasks = vec![
             tokio::spawn(worker.run(stop.clone())),
             tokio::spawn(alarms.run(Arc::clone(&store), stop.clone())),
-            tokio::spawn(Attendance::new(Arc::clone(&store), Arc::clone(&mesh)).run(stop.clone())),
+            tokio::spawn(
+                PresencePoller::new(Arc::clone(&store), Arc::clone(&mesh)).run(stop.clone()),
+            ),
             tokio::spawn(mesh.listen(Arc::clone(&store), stop.clone())),
             tokio::spawn(housekeeping::run(store, guards, house, stop.clone())),
             tokio::spawn(relay.run(async move {
@@ -457,6 +459,9 @@ fn mesh_config(config: &Config) -> mesh::MeshConfig {
     let config::Mesh { heartbeat, missed_max, drain_grace, acknowledgements } = &config.mesh;
     mesh::MeshConfig {
         heartbeat: Heartbeat { interval: heartbeat.0, missed_max: *missed_max },
-        patience: Patience { acknowledgements: acknowledgements.0, grace: drain_grace.0 },
+        drain_timeouts: DrainTimeouts {
+            acknowledgements: acknowledgements.0,
+            grace: drain_grace.0,
+        },
     }
 }

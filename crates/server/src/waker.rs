@@ -43,7 +43,7 @@ impl Waker {
         loop {
             tokio::select! {
                 () = stopped(&mut stop) => return,
-                why = self.attend() => {
+                why = self.watch() => {
                     tracing::warn!(world = self.name, error = %why, "failed to watch a world");
                 }
             }
@@ -55,7 +55,7 @@ impl Waker {
     }
 
     /// Follows the watch until it fails; returns the reason.
-    async fn attend(&self) -> String {
+    async fn watch(&self) -> String {
         let mut watch = match self.attached.world.watch().await {
             Ok(watch) => watch,
             Err(why) => return why.to_string(),

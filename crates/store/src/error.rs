@@ -212,13 +212,13 @@ impl Error {
 }
 
 /// Names what was being done when the database failed.
-pub(crate) trait Doing<T> {
+pub(crate) trait Context<T> {
     /// Adds the words.
-    fn doing(self, doing: &'static str) -> Result<T, Error>;
+    fn context(self, doing: &'static str) -> Result<T, Error>;
 }
 
-impl<T> Doing<T> for Result<T, sqlx::Error> {
-    fn doing(self, doing: &'static str) -> Result<T, Error> {
+impl<T> Context<T> for Result<T, sqlx::Error> {
+    fn context(self, doing: &'static str) -> Result<T, Error> {
         self.map_err(|source| Error::new(doing, source))
     }
 }

@@ -21,7 +21,7 @@ pub struct PeerStatus {
     /// The newest snapshot that is recorded as acknowledged by it.
     pub acknowledged: u64,
     /// The server that receives its heartbeats, or was the last to; nothing if none ever did.
-    pub heard_by: Option<ServerNumber>,
+    pub claimed_by: Option<ServerNumber>,
     /// The key of the secret that it calls with.
     pub key_id: KeyId,
 }
@@ -56,7 +56,7 @@ verbs! {
     fn claim_peer(id: PeerId, by: ServerNumber) -> Result<bool, Error>;
     /// Records that a peer is lost and wakes its resource; `false` if it already was, or if the
     /// server that hears it is not this one any more.
-    fn lose_peer(id: PeerId, heard_by: Option<ServerNumber>) -> Result<bool, Error>;
+    fn lose_peer(id: PeerId, claimed_by: Option<ServerNumber>) -> Result<bool, Error>;
     /// Reads the peers of a project that are being drained.
     fn leaving(project: ProjectId) -> Result<Vec<PeerStatus>, Error>;
     /// Requests that every server records who acknowledged a drain; `false` if already requested.

@@ -42,7 +42,7 @@ pub struct Sighting {
     /// The present servers.
     pub present: BTreeSet<ServerNumber>,
     /// The projects with a peer that is being drained.
-    pub being_left: BTreeSet<ProjectId>,
+    pub draining_projects: BTreeSet<ProjectId>,
     /// The peers that are not lost and that no present server hears, with the server that was the
     /// last to hear each.
     pub unclaimed: Vec<(PeerId, Option<ServerNumber>)>,
@@ -53,9 +53,9 @@ impl Store {
     pub async fn appear(&self) -> Result<Presence, Error> {
         match &self.inner {
             Inner::Postgres(port) => {
-                let patience = port.settings.presence() / 3;
-                let (number, conn) = within(patience, port.appear()).await?;
-                Ok(Presence { number, session: Session::Postgres(Box::new(conn), patience) })
+                let limit = port.settings.presence() / 3;
+                let (number, conn) = within(limit, port.appear()).await?;
+                Ok(Presence { number, session: Session::Postgres(Box::new(conn), limit) })
             }
             Inner::Sqlite(port) => {
                 Ok(Presence { number: port.appear().await?, session: Session::Sqlite })
@@ -67,8 +67,8 @@ impl Store {
     /// the presence is of no use any more.
     pub async fn sight(&self, presence: &mut Presence) -> Result<Sighting, Error> {
         match (&mut presence.session, &self.inner) {
-            (Session::Postgres(conn, patience), _) => {
-                within(*patience, postgres::sql::presence::sight(conn)).await
+            (Session::Postgres(conn, limit), _) => {
+                within(*limit, postgres::sql::presence::sight(conn)).await
             }
             (Session::Sqlite, Inner::Sqlite(port)) => {
                 sqlite::sql::presence::sight(&mut *port.pool.read().await?).await
@@ -80,12 +80,12 @@ impl Store {
 
 /// A database that cannot be reached answers nothing, not even an error.
 async fn within<T>(
-    patience: Duration,
+    limit: Duration,
     call: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
     let late = || {
         let source = std::io::Error::from(std::io::ErrorKind::TimedOut);
         Error::new("keep the presence of this server", sqlx::Error::Io(source))
     };
-    timeout(patience, call).await.unwrap_or_else(|_| Err(late()))
+    timeout(limit, call).await.unwrap_or_else(|_| Err(late()))
 }

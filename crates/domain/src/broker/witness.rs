@@ -64,8 +64,8 @@ impl Witness<'_> {
         let recorded = self.name_ledger.latest(&name).and_then(|row| row.uid.as_ref());
         let on_record = self.name_ledger.seen(&name).is_some();
         let same = matches!(&answer, Answer::Present { uid, .. } if recorded == Some(uid));
-        let unheard = matches!(&answer, Answer::Unknown(_));
-        let answer = if unheard || same {
+        let unanswered = matches!(&answer, Answer::Unknown(_));
+        let answer = if unanswered || same {
             answer
         } else if self.authority == Authority::Replaced {
             Answer::Unknown(Unknown::ClusterReplaced)

@@ -400,7 +400,7 @@ impl Machine {
 
     /// When the command of its phase is repeated.
     pub fn deadline(&self, deadlines: &Deadlines) -> Timestamp {
-        let patience = match self.phase() {
+        let deadline = match self.phase() {
             Phase::Creating => deadlines.create,
             Phase::Configuring => deadlines.configure,
             Phase::Draining => deadlines.drain.saturating_add(self.fields.wanted.grace),
@@ -409,7 +409,7 @@ impl Machine {
             Phase::Failed => deadlines.failed,
             Phase::Speculative | Phase::Idle | Phase::Configured | Phase::Gone => Duration::MAX,
         };
-        self.fields.phase_since.max(self.fields.commanded_at).after(patience)
+        self.fields.phase_since.max(self.fields.commanded_at).after(deadline)
     }
 
     /// The row with another aim. A machine that is bound to the declared cluster serves the

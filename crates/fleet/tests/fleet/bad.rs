@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use usher_domain::fleet::phase::Phase;
-use usher_fleet::provider::Patience;
+use usher_fleet::provider::CallTimeouts;
 use usher_fleet::tally::{Kind, Outcome};
 use usher_wire::fleet::{HostRef, Machine, MachineState};
 
@@ -271,7 +271,7 @@ async fn bursts_of_errors_leave_every_machine_usable() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unresponsive_provider_is_retried() {
     let mut harness = ShardHarness::closed(4).await;
-    harness.patience = Patience { call: Duration::from_secs(2), list: Duration::from_secs(10) };
+    harness.timeouts = CallTimeouts { call: Duration::from_secs(2), list: Duration::from_secs(10) };
     harness.start();
     harness.need("a", 2, 100).await;
     harness.until(Phase::Configured, 2).await;

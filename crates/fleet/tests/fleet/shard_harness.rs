@@ -16,7 +16,7 @@ use usher_domain::fleet::reconciler::MachineReconciler;
 use usher_domain::object::authority::MassDeletionGuard;
 use usher_fleet::bootstrap::Nothing;
 use usher_fleet::epoch::EpochConfig;
-use usher_fleet::provider::{Patience, Provider};
+use usher_fleet::provider::{CallTimeouts, Provider};
 use usher_fleet::shard::Shard;
 use usher_fleet::tally::{Kind, Outcome, Tally};
 use usher_kernel::schedule::Pace;
@@ -28,7 +28,7 @@ use usher_store::{
 use crate::fake_provider::FakeProvider;
 
 /// How long a wait may take.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 const LONG: Duration = Duration::from_hours(1);
 
 /// A provider, a store, and a shard between them.
@@ -38,7 +38,7 @@ pub(crate) struct ShardHarness {
     pub(crate) fake: FakeProvider,
     pub(crate) config: EpochConfig,
     /// Timeouts of the shard: longer than a busy machine needs to respond.
-    pub(crate) patience: Patience,
+    pub(crate) timeouts: CallTimeouts,
     pub(crate) tally: Arc<Tally>,
     address: String,
     running: Option<(watch::Sender<bool>, JoinHandle<()>)>,
@@ -61,15 +61,16 @@ impl ShardHarness {
         let (fake, address) = FakeProvider::open(slots).await;
         let tally = Arc::new(Tally::default());
         let config = config();
-        let patience = Patience { call: Duration::from_secs(30), list: Duration::from_secs(30) };
-        Self { _dir: dir, store, fake, config, patience, tally, address, running: None }
+        let timeouts =
+            CallTimeouts { call: Duration::from_secs(30), list: Duration::from_secs(30) };
+        Self { _dir: dir, store, fake, config, timeouts, tally, address, running: None }
     }
 
     pub(crate) fn start(&mut self) {
         let id: ShardId = "shard-0".parse().unwrap();
         let channel = usher_wire::fleet::channel(&self.address, None).unwrap();
         let shard = Shard {
-            provider: Provider::new("plant".to_owned(), id.clone(), channel, self.patience),
+            provider: Provider::new("plant".to_owned(), id.clone(), channel, self.timeouts),
             id,
             store: Arc::clone(&self.store),
             bootstrap: Arc::new(Nothing),
@@ -136,7 +137,7 @@ impl ShardHarness {
             if holds(&rows) {
                 return;
             }
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > TIMEOUT {
                 let shown = rows.iter().map(|it| (it.record.state.id(), it.record.state.phase()));
                 panic!("never {what}: {:?}", shown.collect::<Vec<_>>());
             }
@@ -157,7 +158,7 @@ impl ShardHarness {
     pub(crate) async fn eventually(&self, what: &str, holds: impl Fn() -> bool) {
         let begun = Instant::now();
         while !holds() {
-            assert!(begun.elapsed() < PATIENCE, "never {what}");
+            assert!(begun.elapsed() < TIMEOUT, "never {what}");
             sleep(Duration::from_millis(10)).await;
         }
     }

@@ -16,7 +16,7 @@ use crate::config::{Config, SwitchMode};
 use crate::error::ServerError;
 use usher_fleet::bootstrap::Bootstrap;
 use usher_fleet::epoch::EpochConfig;
-use usher_fleet::provider::{Patience, Provider};
+use usher_fleet::provider::{CallTimeouts, Provider};
 use usher_fleet::shard::Shard;
 use usher_fleet::tally::Tally;
 use usher_wire::chain;
@@ -56,8 +56,8 @@ pub fn shard(
         let (address, why) = (&at.address, chain(&why));
         ServerError::usage(format!("invalid setting fleet.provider = \"{address}\": {why}"))
     })?;
-    let patience = Patience { call: fleet.call_deadline.0, list: fleet.list_deadline.0 };
-    let provider = Provider::new(at.name, id.clone(), channel, patience);
+    let timeouts = CallTimeouts { call: fleet.call_deadline.0, list: fleet.list_deadline.0 };
+    let provider = Provider::new(at.name, id.clone(), channel, timeouts);
     let (store, tally) = (Arc::clone(store), Arc::clone(tally));
     Ok(Shard { id, store, provider, bootstrap, config: epoch_config(config), tally })
 }

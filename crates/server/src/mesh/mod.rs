@@ -3,12 +3,12 @@
 //! **Invariants**
 //! - A heartbeat writes nothing, unless another server, or none, was recorded to hear the node.
 //! - A node is judged by the present server that is recorded to hear it. A node whose server is
-//!   absent is unknown, and every present server expects it: after the usual patience one of them
+//!   absent is unknown, and every present server expects it: after the usual timeout one of them
 //!   records its loss, unless a server was recorded to hear it meanwhile.
 //! - Time in which this process did not run is not held against a node.
 //! - The instructions of a node are a state, not a queue: a broken stream misses nothing.
 
-mod silence;
+mod liveness;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,12 +17,12 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use usher_domain::object::id::{PeerId, ProjectId, ResourceId};
-use usher_domain::peers::{Heartbeat, Liveness, Patience, Peer, Stage};
+use usher_domain::peers::{DrainTimeouts, Heartbeat, Liveness, Peer, Stage};
 use usher_kernel::Timestamp;
 use usher_store::{Error, PeerStatus, ServerNumber, Store, WorkItem};
 
-use silence::Expected;
-pub use silence::UnknownFor;
+use liveness::Expected;
+pub use liveness::UnknownFor;
 
 use super::tally::Tally;
 
@@ -30,7 +30,7 @@ use super::tally::Tally;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MeshConfig {
     pub heartbeat: Heartbeat,
-    pub patience: Patience,
+    pub drain_timeouts: DrainTimeouts,
 }
 
 /// The desired state of a node.
@@ -92,7 +92,7 @@ struct Node {
     project: ProjectId,
     last_seen: Option<LastSeen>,
     /// The server that is recorded to hear it.
-    heard_by: Option<ServerNumber>,
+    claimed_by: Option<ServerNumber>,
     /// When this server was last recorded to hear it.
     claimed_at: Option<Instant>,
     acknowledged: u64,
@@ -125,13 +125,13 @@ impl Mesh {
     /// Loads the record of a node that called, as it was when it was asked for or later. One from
     /// before this server's claim does not take the claim back: no server would judge the node.
     pub fn load(&self, status: &PeerStatus, (asked, now): (Instant, Timestamp)) {
-        let PeerStatus { peer, lost_since, heard_by, .. } = status;
+        let PeerStatus { peer, lost_since, claimed_by, .. } = status;
         let mut inner = self.inner();
         let snapshot = inner.snapshots.get(&peer.registration.project).copied().unwrap_or(0);
         let node = inner.node(peer);
         if node.claimed_at.is_none_or(|it| it <= asked) {
             node.lost = lost_since.is_some();
-            node.heard_by = *heard_by;
+            node.claimed_by = *claimed_by;
         }
         node.read_at = Instant::now();
         node.send(self.instructions(peer, snapshot, now));
@@ -156,7 +156,7 @@ impl Mesh {
         let (leave_by, out) = match peer.stage {
             Stage::Registered => (None, false),
             Stage::Cordoned { since } => {
-                let left = since.after(self.config.patience.grace).since(now);
+                let left = since.after(self.config.drain_timeouts.grace).since(now);
                 (Some(Instant::now() + left), false)
             }
             Stage::Draining { .. } | Stage::Deregistered { .. } => (None, true),
@@ -178,7 +178,7 @@ impl Mesh {
         node.last_seen =
             Some(LastSeen { at: Instant::now(), agent_version: agent_version.to_owned() });
         node.acknowledged = node.acknowledged.max(acknowledged);
-        let claim = number.filter(|_| node.lost || node.heard_by != number);
+        let claim = number.filter(|_| node.lost || node.claimed_by != number);
         let acknowledged = node.acknowledged;
         let woken = inner.acknowledge(id, acknowledged);
         drop(inner);
@@ -226,7 +226,7 @@ impl Mesh {
             Some(_) if inner.refusing => Liveness::Unknown,
             Some(last_seen) => self.judge(inner.counted_from(last_seen.at)),
             None if status.lost_since.is_some() => Liveness::Lost,
-            None if inner.is_elsewhere(status.heard_by) => Liveness::Live,
+            None if inner.is_elsewhere(status.claimed_by) => Liveness::Live,
             None => Liveness::Unknown,
         }
     }
@@ -309,7 +309,7 @@ impl Mesh {
         self.config.heartbeat.liveness(Some(Timestamp::ZERO), elapsed)
     }
 
-    fn patience(&self) -> Duration {
+    fn loss_timeout(&self) -> Duration {
         let Heartbeat { interval, missed_max } = self.config.heartbeat;
         interval.saturating_mul(missed_max)
     }
@@ -366,7 +366,7 @@ impl Inner {
         let fresh = || Node {
             project: peer.registration.project,
             last_seen: None,
-            heard_by: None,
+            claimed_by: None,
             claimed_at: None,
             acknowledged: 0,
             left: false,

@@ -10,12 +10,12 @@ use usher_api::views::Check;
 use super::Services;
 
 /// Timeout of one check.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 #[async_trait]
 impl Readiness for Services {
     async fn checks(&self) -> Vec<Check> {
-        let database = match timeout(PATIENCE, self.store.now()).await {
+        let database = match timeout(TIMEOUT, self.store.now()).await {
             Ok(Ok(_)) => None,
             Ok(Err(error)) => Some(error.to_string()),
             Err(_) => Some("no answer in time".to_owned()),
@@ -23,7 +23,7 @@ impl Readiness for Services {
         let mut checks = vec![Check { name: "database".to_owned(), failing: database }];
         checks.push(Check { name: "key".to_owned(), failing: self.failing_key().await });
         for (name, attached) in self.worlds.iter() {
-            let health = match timeout(PATIENCE, attached.world.health()).await {
+            let health = match timeout(TIMEOUT, attached.world.health()).await {
                 Ok(healthy) => healthy.err().map(|why| why.to_string()),
                 Err(_) => Some("no answer in time".to_owned()),
             };
@@ -41,7 +41,7 @@ impl Services {
     /// Why this process cannot derive every secret. A database that does not answer is another
     /// check.
     async fn failing_key(&self) -> Option<String> {
-        let _ = timeout(PATIENCE, self.plane.refresh_keys()).await;
+        let _ = timeout(TIMEOUT, self.plane.refresh_keys()).await;
         let missing = self.plane.keys.missing()?;
         Some(format!("key {missing} is not in the key file of this server"))
     }

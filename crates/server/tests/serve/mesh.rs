@@ -42,7 +42,7 @@ fn mesh(interval: Duration) -> Arc<Mesh> {
 }
 
 /// Makes a mesh present and tells it which nodes it has to expect.
-async fn attend(env: &TestEnv, mesh: &Mesh) -> ServerNumber {
+async fn appear(env: &TestEnv, mesh: &Mesh) -> ServerNumber {
     let mut presence = env.store.appear().await.unwrap();
     mesh.appear(presence.number);
     mesh.expect(&env.store.sight(&mut presence).await.unwrap());
@@ -56,7 +56,7 @@ async fn after_a_restart_a_node_is_unknown_until_its_first_heartbeat() {
     let env = TestEnv::new().await;
     let it = node(&env, "web").await;
     let mesh = mesh(Duration::from_secs(10));
-    let number = attend(&env, &mesh).await;
+    let number = appear(&env, &mesh).await;
     assert_eq!((mesh.liveness(&it), mesh.unclaimed()), (Liveness::Unknown, 1));
     assert!(!mesh.has_left(&it));
     mesh.load(&it, (Instant::now(), env.store.now().await.unwrap()));
@@ -72,7 +72,7 @@ async fn a_node_that_never_calls_again_is_lost() {
     let env = TestEnv::new().await;
     let it = node(&env, "web").await;
     let mesh = mesh(Duration::from_millis(30));
-    attend(&env, &mesh).await;
+    appear(&env, &mesh).await;
     let (stop, stopped) = watch::channel(false);
     let listening = tokio::spawn(Arc::clone(&mesh).listen(Arc::clone(&env.store), stopped));
     let lost = until_lost(&env, it.peer.id).await;
@@ -99,7 +99,7 @@ async fn only_the_loss_and_the_recovery_of_a_node_are_written() {
     let env = TestEnv::new().await;
     let it = node(&env, "web").await;
     let (id, mesh) = (it.peer.id, mesh(Duration::from_millis(30)));
-    let number = attend(&env, &mesh).await;
+    let number = appear(&env, &mesh).await;
     let (stop, stopped) = watch::channel(false);
     let listening = tokio::spawn(Arc::clone(&mesh).listen(Arc::clone(&env.store), stopped));
     mesh.load(&it, (Instant::now(), env.store.now().await.unwrap()));
@@ -111,7 +111,7 @@ async fn only_the_loss_and_the_recovery_of_a_node_are_written() {
     stop.send_replace(true);
     listening.await.unwrap();
     assert_eq!(mesh.liveness(&lost), Liveness::Lost);
-    let elsewhere = PeerStatus { lost_since: None, heard_by: None, ..lost.clone() };
+    let elsewhere = PeerStatus { lost_since: None, claimed_by: None, ..lost.clone() };
     assert_eq!(mesh.liveness(&elsewhere), Liveness::Unknown, "no server is recorded to hear it");
     assert!(mesh.has_left(&lost) && !mesh.has_left(&elsewhere));
     assert_eq!(

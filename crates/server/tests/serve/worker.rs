@@ -19,7 +19,7 @@ use uuid::Uuid;
 use crate::test_env::{TestEnv, key};
 
 /// Timeout of a condition.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 const STEP_DEADLINE: Duration = Duration::from_mins(10);
 
 /// Steps that behave as the name of the resource selects.
@@ -85,7 +85,7 @@ impl Running {
     async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
         let begun = Instant::now();
         while !holds(self) {
-            assert!(begun.elapsed() < PATIENCE, "never: {what}");
+            assert!(begun.elapsed() < TIMEOUT, "never: {what}");
             sleep(Duration::from_millis(5)).await;
         }
     }
@@ -108,7 +108,7 @@ async fn until_entry(
         if holds(&entry) {
             return entry;
         }
-        assert!(begun.elapsed() < PATIENCE, "{entry:?}");
+        assert!(begun.elapsed() < TIMEOUT, "{entry:?}");
         sleep(Duration::from_millis(5)).await;
     }
 }

@@ -8,7 +8,7 @@ use usher_domain::object::enrolment::{Nonce, PublicKey};
 use usher_domain::object::id::{PeerId, ProjectId, TokenId};
 use usher_domain::object::key::ServerKey;
 use usher_domain::peers::{
-    self, Cause, DrainStep, Liveness, Others, Patience, Registration, Stage, Survivor,
+    self, Cause, DrainStep, DrainTimeouts, Liveness, Others, Registration, Stage, Survivor,
 };
 use usher_domain::tokens::{
     Consumption, Issue, Lifetime, Outcome, Refusal, Request, ResourceView, Token,
@@ -28,8 +28,8 @@ use crate::contract::port::No;
 use crate::sim_world::SimWorld as _;
 
 /// How long a simulated drain waits.
-const PATIENCE: Patience =
-    Patience { acknowledgements: Duration::from_millis(8), grace: Duration::from_millis(15) };
+const DRAIN_TIMEOUTS: DrainTimeouts =
+    DrainTimeouts { acknowledgements: Duration::from_millis(8), grace: Duration::from_millis(15) };
 
 /// The key every simulated agent brings; machines are distinguished by their nonces.
 const PUBLIC_KEY: &str = "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=";
@@ -201,7 +201,7 @@ impl State {
         }
     }
 
-    /// One tick of every drain: cordon, revoke the key, acknowledgements or patience, out.
+    /// One tick of every drain: cordon, revoke the key, acknowledgements or timeout, out.
     pub(crate) fn finish_drains(&mut self) {
         let now = self.now();
         for i in 0..self.store.peers.len() {
@@ -243,7 +243,7 @@ impl State {
             Stage::Registered | Stage::Cordoned { .. } | Stage::Deregistered { .. } => None,
         };
         let others = Others { snapshot, survivors: &survivors, left: true };
-        let step = row.peer.drain(&others, PATIENCE, now);
+        let step = row.peer.drain(&others, DRAIN_TIMEOUTS, now);
         if step == DrainStep::RevokeKey {
             self.store.snapshot += 1;
         }

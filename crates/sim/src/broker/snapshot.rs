@@ -54,7 +54,7 @@ impl State {
     }
 
     /// Whether this part of the snapshot fails.
-    fn unheard(&mut self) -> Option<Unknown> {
+    fn unanswered(&mut self) -> Option<Unknown> {
         if self.injects(Fault::Unreachable, 30) {
             return Some(Unknown::Unreachable);
         }
@@ -62,7 +62,7 @@ impl State {
     }
 
     fn reading<T>(&mut self, value: T) -> Reading<T> {
-        self.unheard().map_or(Ok(value), Err)
+        self.unanswered().map_or(Ok(value), Err)
     }
 
     /// One snapshot of a resource.
@@ -169,7 +169,7 @@ impl State {
             self.base.coverage.fault(Fault::KindRemoved);
             return Ok(ComposedState::KindRemoved);
         }
-        if let Some(why) = self.unheard() {
+        if let Some(why) = self.unanswered() {
             return Err(why);
         }
         let label = record.state.id().to_string();

@@ -24,7 +24,7 @@ use usher_kernel::{Answer, Generation, NameState, Record, Trouble, Uid, Visibili
 
 pub use super::test_world::{Meddling, TestWorld};
 use super::test_world::{
-    PATIENCE, anchor_name, anchored, answer, apply_xr, config_walks, create_anchor, create_xr,
+    POLLS_MAX, anchor_name, anchored, answer, apply_xr, config_walks, create_anchor, create_xr,
     delete_anchor, delete_xr, parts, record_snapshot, settle, snapshot, stand, standing_parts, uid,
     until, walk, woken, xr_name,
 };
@@ -97,7 +97,7 @@ pub async fn nothing_stays_under_an_anchor_that_is_gone(world: &impl TestWorld) 
     until(world, "the anchor is gone", |seen| seen.anchor == Anchor::Absent).await;
     let late = create_xr(world, &anchor).await;
     until(world, "a late create leaves no substrate", |seen| seen.xr == Xr::Absent).await;
-    for _ in 0..PATIENCE {
+    for _ in 0..POLLS_MAX {
         if standing_parts(&record_snapshot(world).await) == 0 {
             settle(world, DOUBT).await;
             let seen = snapshot(world).await;
@@ -154,7 +154,7 @@ pub async fn a_deletion_ends_with_every_part_gone(world: &impl TestWorld) {
     let recorded = parts(world);
     let xr = uid(world, &xr_name(world)).await.expect("the substrate exists");
     delete_xr(world, &xr).await.expect("a deletion is done");
-    for _ in 0..PATIENCE {
+    for _ in 0..POLLS_MAX {
         let seen = record_snapshot(world).await;
         let all_absent = recorded
             .iter()
@@ -257,7 +257,7 @@ pub async fn a_tombstone_takes_away_what_came_back(world: &impl TestWorld) {
     done.expect("a late driver is answered");
     woken(world, "what reappeared").await;
     assert_ne!(snapshot(world).await.facts.anchor, Anchor::Absent);
-    for _ in 0..PATIENCE {
+    for _ in 0..POLLS_MAX {
         let _ = step(&Tombstone::default(), world, world, world.now()).await;
         world.pass().await;
         if snapshot(world).await.facts.anchor == Anchor::Absent {

@@ -19,7 +19,7 @@ use usher_kernel::{
 };
 
 /// How many moments are waited for something that must happen.
-pub(super) const PATIENCE: usize = 2_000;
+pub(super) const POLLS_MAX: usize = 2_000;
 
 /// What other clients do to the world.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ pub(super) async fn walk(
     arrived: impl Fn(&Resource) -> bool,
 ) {
     let work_item = Broker { interval: Duration::from_millis(1), ..Broker::default() };
-    for _ in 0..PATIENCE {
+    for _ in 0..POLLS_MAX {
         let _ =
             step(&provider_config::ProviderConfigReconciler::default(), world, world, world.now())
                 .await;
@@ -99,7 +99,7 @@ pub(super) async fn walk(
 }
 
 pub(super) async fn config_walks(world: &impl TestWorld, phase: provider_config::Phase) {
-    for _ in 0..PATIENCE {
+    for _ in 0..POLLS_MAX {
         let _ =
             step(&provider_config::ProviderConfigReconciler::default(), world, world, world.now())
                 .await;
@@ -126,7 +126,7 @@ pub(super) async fn anchored(world: &impl TestWorld) -> Uid {
 }
 
 pub(super) async fn until(world: &impl TestWorld, what: &str, holds: impl Fn(&Facts) -> bool) {
-    for _ in 0..PATIENCE {
+    for _ in 0..POLLS_MAX {
         if holds(&record_snapshot(world).await.facts) {
             return;
         }
@@ -142,7 +142,7 @@ pub(super) async fn settle(world: &impl TestWorld, moments: usize) {
 }
 
 pub(super) async fn woken(world: &impl TestWorld, by: &str) {
-    for _ in 0..PATIENCE {
+    for _ in 0..POLLS_MAX {
         if world.was_woken().await {
             return;
         }

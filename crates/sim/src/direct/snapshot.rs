@@ -207,12 +207,12 @@ impl State {
         if authority == Authority::Pinned {
             self.store.pin.revision = revision;
         }
-        let reply = self.unheard();
+        let reply = self.unanswered();
         Page { authority, objects, operations, reply }
     }
 
     /// Whether the cloud answers at all.
-    fn unheard(&mut self) -> Option<Reply> {
+    fn unanswered(&mut self) -> Option<Reply> {
         let answered =
             |status, retry_after| Reply::Answered { status, retry_after, body: Value::Null };
         if let Some(status) = self.stubborn.status {

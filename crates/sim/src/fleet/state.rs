@@ -259,12 +259,12 @@ impl State {
 
     /// The settings of a machine's reconciler in simulated time.
     pub(crate) fn reconciler(&self) -> MachineReconciler {
-        let patience = if self.is_broken(Breakage::NoRedrive) { 1 << 30 } else { 100 };
+        let deadline = if self.is_broken(Breakage::NoRedrive) { 1 << 30 } else { 100 };
         let deadlines = Deadlines {
-            create: millis(patience),
-            configure: millis(patience),
-            drain: millis(patience),
-            delete: millis(patience),
+            create: millis(deadline),
+            configure: millis(deadline),
+            drain: millis(deadline),
+            delete: millis(deadline),
             failed: millis(40),
             released: millis(10),
         };

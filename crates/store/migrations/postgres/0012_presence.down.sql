@@ -1,3 +1,3 @@
-DROP INDEX peers_heard_by;
-ALTER TABLE peers DROP COLUMN heard_by;
+DROP INDEX peers_claimed_by;
+ALTER TABLE peers DROP COLUMN claimed_by;
 DROP TABLE servers;

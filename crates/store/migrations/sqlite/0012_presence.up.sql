@@ -5,6 +5,6 @@ CREATE TABLE servers (
 ) STRICT;
 
 -- The server that receives the heartbeats of a peer, written when that changes.
-ALTER TABLE peers ADD COLUMN heard_by INTEGER;
-CREATE INDEX peers_heard_by ON peers (heard_by)
+ALTER TABLE peers ADD COLUMN claimed_by INTEGER;
+CREATE INDEX peers_claimed_by ON peers (claimed_by)
     WHERE stage <> 'deregistered' AND lost_since IS NULL;

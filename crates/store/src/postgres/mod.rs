@@ -4,7 +4,7 @@ mod pool;
 
 use sqlx::Connection as _;
 
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 use crate::migrate::{Direction, Migration, POSTGRES, Progress, Status};
 use crate::presence::ServerNumber;
 use crate::settings::Settings;
@@ -185,11 +185,11 @@ pub(crate) async fn open(url: &str, settings: Settings) -> Result<sql::port::Por
                 let identifier = sqlx::query_scalar::<Db, String>(IDENTIFIER)
                     .fetch_one(&mut *conn)
                     .await
-                    .doing("identify the database")?;
+                    .context("identify the database")?;
                 let timeline = sqlx::query_scalar::<Db, String>(TIMELINE)
                     .fetch_one(&mut *conn)
                     .await
-                    .doing("identify the database")?;
+                    .context("identify the database")?;
                 sql::installation::settle(conn, (&identifier, Some(&timeline)), moved).await
             })
         })
@@ -202,12 +202,12 @@ impl sql::port::Port {
     pub(crate) async fn appear(&self) -> Result<(ServerNumber, Conn), Error> {
         self.pool.count(1);
         let mut conn = self.pool.session().await?;
-        let patience = format!("{}ms", self.settings.presence().as_millis());
+        let timeout = format!("{}ms", self.settings.presence().as_millis());
         sqlx::query(BOUND_SESSION)
-            .bind(patience)
+            .bind(timeout)
             .execute(&mut conn)
             .await
-            .doing("bound the session of this server")?;
+            .context("bound the session of this server")?;
         Ok((sql::presence::appear(&mut conn).await?, conn))
     }
 }
@@ -218,7 +218,7 @@ pub(crate) async fn migrate(
     way: Direction,
     progress: &mut Progress<'_>,
 ) -> Result<Status, Error> {
-    let mut conn = Conn::connect(url).await.doing("reach PostgreSQL")?;
+    let mut conn = Conn::connect(url).await.context("reach PostgreSQL")?;
     let mut done = sql::migrate::run(&mut conn, way, progress).await;
     // Of two processes that start at once, the second finds the table created.
     if matches!(&done, Err(Error::Database { source, .. }) if Error::is_duplicate(source)) {

@@ -12,7 +12,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection as _, PgPool, Transaction};
 
 use super::{Conn, Db};
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 use crate::settings::Settings;
 
 /// A connection that was idle for longer is pinged before use.
@@ -35,7 +35,7 @@ pub(crate) struct Pool {
 impl Pool {
     pub(crate) async fn open(url: &str, settings: &Settings) -> Result<Self, Error> {
         let millis = |span: Duration| format!("{}ms", span.as_millis());
-        let options = PgConnectOptions::from_str(url).doing("read the database URL")?;
+        let options = PgConnectOptions::from_str(url).context("read the database URL")?;
         let options = options.application_name("usher").statement_cache_capacity(STATEMENTS_MAX);
         let options = options.options([
             ("statement_timeout", millis(settings.statement_timeout)),
@@ -54,7 +54,7 @@ impl Pool {
             })
             .connect_with(options)
             .await
-            .doing("reach PostgreSQL")?;
+            .context("reach PostgreSQL")?;
         let connections_max = settings.connections_max;
         Ok(Self { connections: pool, connections_max, writes: Arc::default() })
     }
@@ -66,13 +66,13 @@ impl Pool {
 
     /// A connection for one read.
     pub(crate) async fn read(&self) -> Result<PoolConnection<Db>, Error> {
-        self.connections.acquire().await.doing("reach PostgreSQL")
+        self.connections.acquire().await.context("reach PostgreSQL")
     }
 
     /// A connection of its own, beside the pool.
     pub(crate) async fn session(&self) -> Result<Conn, Error> {
         let options = self.connections.connect_options();
-        Conn::connect_with(&options).await.doing("reach PostgreSQL")
+        Conn::connect_with(&options).await.context("reach PostgreSQL")
     }
 
     /// One transaction around a job. If the connection is lost during the commit, the error is

@@ -11,7 +11,7 @@ use super::port::Port;
 use super::record::{from_json, word};
 use super::{Conn, Db};
 use crate::column::Time;
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 
 reads! {
     fn audit(after: Option<AuditId>, count: u32) -> Vec<audit::Entry>
@@ -50,7 +50,7 @@ pub(crate) async fn write(conn: &mut Conn, entries: &[&audit::Entry]) -> Result<
             .push_bind(entry.subject.clone())
             .push_bind(Json(&entry.detail));
     });
-    sql.build().execute(&mut *conn).await.doing("write the audit log")?;
+    sql.build().execute(&mut *conn).await.context("write the audit log")?;
     Ok(())
 }
 
@@ -67,7 +67,7 @@ async fn list(
         .bind(i64::from(count))
         .fetch_all(conn)
         .await
-        .doing("read the audit log")?;
+        .context("read the audit log")?;
     rows.into_iter().map(AuditRow::entry).collect()
 }
 

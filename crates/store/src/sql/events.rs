@@ -14,7 +14,7 @@ use super::port::Port;
 use super::record::{from_json, word};
 use super::{Conn, Db, sinks};
 use crate::column::Time;
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 use crate::keepable;
 use crate::port::{About, Cursor, LoggedEvent};
 
@@ -77,7 +77,7 @@ pub(crate) async fn write(conn: &mut Conn, crossings: &[Crossing<'_>]) -> Result
             .push(now!())
             .push_bind(Json(payload(resource, event)));
     });
-    sql.build().execute(&mut *conn).await.doing("write an event")?;
+    sql.build().execute(&mut *conn).await.context("write an event")?;
     Ok(())
 }
 
@@ -108,7 +108,7 @@ async fn read(conn: &mut Conn, after: Cursor, count: u32) -> Result<Vec<LoggedEv
         .bind(i64::from(count))
         .fetch_all(&mut *conn)
         .await
-        .doing("read events")?;
+        .context("read events")?;
     // The floor is read with the rows, or after them: a deletion before that is noticed.
     let floor = match rows.first() {
         Some(row) => row.floor()?,
@@ -125,7 +125,7 @@ pub(crate) async fn floor(conn: &mut Conn) -> Result<Cursor, Error> {
     let row = sqlx::query_as::<Db, (i64, String, i64)>(READ_FLOOR)
         .fetch_optional(&mut *conn)
         .await
-        .doing("read the floor of the log")?;
+        .context("read the floor of the log")?;
     let Some((epoch, xid, seq)) = row else { return Ok(Cursor::START) };
     cursor(epoch, &xid, seq)
 }
@@ -138,7 +138,7 @@ async fn is_held_back(conn: &mut Conn, sql: &'static str, after: Cursor) -> Resu
         .bind(after.seq.cast_signed())
         .fetch_optional(conn)
         .await
-        .doing("read events")?;
+        .context("read events")?;
     Ok(found.is_some())
 }
 
@@ -165,7 +165,7 @@ pub(crate) async fn old(conn: &mut Conn, older_than: Timestamp, count: u32) -> R
         .bind(i64::from(count))
         .fetch_all(&mut *conn)
         .await
-        .doing("find old events")?;
+        .context("find old events")?;
     let mut old = Old { floor, up_to: None, rows: 0, held_by: None };
     // Sinks are read after the rows: a new one begins after them or at the floor.
     let slowest = sinks::slowest(conn).await?;
@@ -203,14 +203,14 @@ pub(crate) async fn forget(
         .bind(rows.cast_signed())
         .execute(&mut *conn)
         .await
-        .doing("delete old events")?;
+        .context("delete old events")?;
     sqlx::query::<Db>(WRITE_FLOOR)
         .bind(up_to.epoch.cast_signed())
         .bind(up_to.transaction.to_string())
         .bind(up_to.seq.cast_signed())
         .execute(&mut *conn)
         .await
-        .doing("delete old events")?;
+        .context("delete old events")?;
     Ok(done.rows_affected())
 }
 

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use super::super::{BOUND_GROUP, GROUP_WORKERS};
 use super::{Conn, Pool};
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 
 /// How long one group occupies its worker; after that it continues in a task of its own.
 const WORKER_HELD_MAX: Duration = Duration::from_millis(250);
@@ -126,7 +126,7 @@ async fn write_all<W: Batchable>(pool: &Pool, group: Vec<Arc<W>>) -> Result<(), 
             if group.len() > 1
                 && let Some(bound) = BOUND_GROUP
             {
-                sqlx::raw_sql(bound).execute(&mut *conn).await.doing("bound a group")?;
+                sqlx::raw_sql(bound).execute(&mut *conn).await.context("bound a group")?;
             }
             W::write(conn, &group).await
         })

@@ -3,7 +3,7 @@
 use super::port::Port;
 use super::{Conn, Db};
 use crate::column::micros;
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 use crate::port::RememberedKey;
 
 writes! {
@@ -34,7 +34,7 @@ pub(crate) async fn remember(
         .bind(micros(key.keep))
         .execute(&mut *conn)
         .await
-        .doing("record an idempotency key")?;
+        .context("record an idempotency key")?;
     if kept.rows_affected() == 1 {
         Ok(())
     } else {
@@ -45,7 +45,7 @@ pub(crate) async fn remember(
 /// Whether some idempotency key has expired.
 pub(crate) async fn has_expired(conn: &mut Conn) -> Result<bool, Error> {
     let sql = concat!("SELECT 1 FROM idempotency_keys WHERE expires_at <= ", now!(), " LIMIT 1");
-    let found = sqlx::query::<Db>(sql).fetch_optional(conn).await.doing("find expired keys")?;
+    let found = sqlx::query::<Db>(sql).fetch_optional(conn).await.context("find expired keys")?;
     Ok(found.is_some())
 }
 
@@ -62,6 +62,6 @@ async fn forget(conn: &mut Conn, count: u32) -> Result<u64, Error> {
         .bind(i64::from(count))
         .execute(conn)
         .await
-        .doing("delete expired keys")?;
+        .context("delete expired keys")?;
     Ok(done.rows_affected())
 }

@@ -4,7 +4,7 @@ use usher_domain::object::id::InstallationId;
 use uuid::Uuid;
 
 use super::super::{BEGIN_EPOCH, Conn, Db};
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 use crate::port::{Installation, Provenance};
 use crate::settings::Moved;
 
@@ -35,12 +35,12 @@ pub(crate) async fn settle(
         .bind(timeline)
         .execute(&mut *conn)
         .await
-        .doing(DOING)?;
+        .context(DOING)?;
     let sql = concat!("SELECT id, database_identifier, timeline FROM installation", lock!());
     let (id, recorded, known) = sqlx::query_as::<Db, (Uuid, String, Option<String>)>(sql)
         .fetch_one(&mut *conn)
         .await
-        .doing(DOING)?;
+        .context(DOING)?;
     let id = InstallationId::from_uuid(id);
     if inserted.rows_affected() == 1 {
         return Ok(Installation { id, provenance: Provenance::New });
@@ -76,8 +76,8 @@ async fn begin_epoch(conn: &mut Conn, id: InstallationId, identifier: &str) -> R
         .bind(identifier)
         .execute(&mut *conn)
         .await
-        .doing(DOING)?;
-    sqlx::raw_sql(BEGIN_EPOCH).execute(&mut *conn).await.doing(DOING)?;
+        .context(DOING)?;
+    sqlx::raw_sql(BEGIN_EPOCH).execute(&mut *conn).await.context(DOING)?;
     Ok(())
 }
 
@@ -86,6 +86,6 @@ async fn remember_timeline(conn: &mut Conn, timeline: Option<&str>) -> Result<()
         .bind(timeline)
         .execute(&mut *conn)
         .await
-        .doing(DOING)?;
+        .context(DOING)?;
     Ok(())
 }

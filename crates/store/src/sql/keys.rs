@@ -9,7 +9,7 @@ use super::port::Port;
 use super::record::word;
 use super::{Conn, Db};
 use crate::column::Time;
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 use crate::keys::KeyUse;
 
 reads! {
@@ -81,7 +81,7 @@ pub(crate) async fn current(conn: &mut Conn) -> Result<KeyId, Error> {
     let found = sqlx::query_scalar::<Db, String>(sql)
         .fetch_optional(&mut *conn)
         .await
-        .doing("read the current key")?;
+        .context("read the current key")?;
     // It was superseded while this waited for the lock.
     found.map(KeyId::from_stored).ok_or(Error::Conflict)
 }
@@ -89,7 +89,7 @@ pub(crate) async fn current(conn: &mut Conn) -> Result<KeyId, Error> {
 async fn all(conn: &mut Conn) -> Result<Vec<KeyRecord>, Error> {
     let sql = "SELECT id, state, current_since, superseded_at, retired_at FROM server_keys
         ORDER BY current_since, id";
-    let rows = sqlx::query_as::<Db, KeyRow>(sql).fetch_all(conn).await.doing("read the keys")?;
+    let rows = sqlx::query_as::<Db, KeyRow>(sql).fetch_all(conn).await.context("read the keys")?;
     rows.into_iter().map(KeyRow::record).collect()
 }
 
@@ -102,7 +102,7 @@ async fn uses(conn: &mut Conn) -> Result<Vec<KeyUse>, Error> {
         live_nodes!(),
         ") AS live) AS nodes FROM server_keys AS k ORDER BY k.current_since, k.id"
     );
-    let rows = sqlx::query_as::<Db, KeyUseRow>(sql).fetch_all(conn).await.doing("count keys")?;
+    let rows = sqlx::query_as::<Db, KeyUseRow>(sql).fetch_all(conn).await.context("count keys")?;
     let used = |it: KeyUseRow| {
         let (tokens, nodes) = (it.tokens.unsigned_abs(), it.nodes.unsigned_abs());
         Ok(KeyUse { key: it.key.record()?, tokens, nodes })
@@ -126,7 +126,7 @@ async fn rotate(conn: &mut Conn, from: KeyId, to: KeyId) -> Result<(), Error> {
             AND NOT EXISTS (SELECT 1 FROM server_keys WHERE state = 'previous')"
     );
     let done = sqlx::query::<Db>(sql).bind(from.as_str()).execute(&mut *conn).await;
-    if done.doing("supersede a key")?.rows_affected() == 0 {
+    if done.context("supersede a key")?.rows_affected() == 0 {
         return Err(Error::Conflict);
     }
     insert(conn, &to, "").await
@@ -139,14 +139,14 @@ async fn insert(conn: &mut Conn, id: &KeyId, or_else: &str) -> Result<(), Error>
         ")"
     );
     let sql = sqlx::AssertSqlSafe(format!("{values}{or_else}"));
-    sqlx::query::<Db>(sql).bind(id.as_str()).execute(conn).await.doing("record a key")?;
+    sqlx::query::<Db>(sql).bind(id.as_str()).execute(conn).await.context("record a key")?;
     Ok(())
 }
 
 /// The rows are locked by one statement and what names them is read by the next.
 async fn retire(conn: &mut Conn) -> Result<Vec<KeyId>, Error> {
     let sql = concat!("SELECT id FROM server_keys WHERE state = 'previous'", lock!());
-    sqlx::query_scalar::<Db, String>(sql).fetch_all(&mut *conn).await.doing("lock the keys")?;
+    sqlx::query_scalar::<Db, String>(sql).fetch_all(&mut *conn).await.context("lock the keys")?;
     let sql = concat!(
         "UPDATE server_keys AS k SET state = 'retired', retired_at = ",
         now!(),
@@ -157,7 +157,7 @@ async fn retire(conn: &mut Conn) -> Result<Vec<KeyId>, Error> {
         ") RETURNING id"
     );
     let retired = sqlx::query_scalar::<Db, String>(sql).fetch_all(conn).await;
-    Ok(retired.doing("retire keys")?.into_iter().map(KeyId::from_stored).collect())
+    Ok(retired.context("retire keys")?.into_iter().map(KeyId::from_stored).collect())
 }
 
 async fn move_node(conn: &mut Conn, id: PeerId, key: KeyId) -> Result<(), Error> {
@@ -169,7 +169,7 @@ async fn move_node(conn: &mut Conn, id: PeerId, key: KeyId) -> Result<(), Error>
         .bind(key.as_str())
         .execute(conn)
         .await
-        .doing("record the key of a node")?;
+        .context("record the key of a node")?;
     Ok(())
 }
 

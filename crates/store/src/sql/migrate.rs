@@ -3,7 +3,7 @@
 use sqlx::AssertSqlSafe;
 
 use super::super::{BEGIN_WRITE, BYTES, Conn, Db, LOCK_SCHEMA, MIGRATIONS, TABLES};
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 use crate::migrate::{Direction, Progress, Refusal, Status, Step, compare};
 
 const DOING: &str = "migrate the schema";
@@ -17,10 +17,10 @@ pub(crate) async fn run(
     if way == Direction::Stay {
         return status(conn).await;
     }
-    sqlx::raw_sql(BEGIN_WRITE).execute(&mut *conn).await.doing(DOING)?;
+    sqlx::raw_sql(BEGIN_WRITE).execute(&mut *conn).await.context(DOING)?;
     let done = go(conn, way, progress).await;
     let end = if done.is_ok() { "COMMIT" } else { "ROLLBACK" };
-    let ended = sqlx::raw_sql(end).execute(&mut *conn).await.doing(DOING);
+    let ended = sqlx::raw_sql(end).execute(&mut *conn).await.context(DOING);
     let status = done?;
     ended?;
     Ok(status)
@@ -41,8 +41,8 @@ async fn go(conn: &mut Conn, way: Direction, progress: &mut Progress<'_>) -> Res
     sqlx::raw_sql(AssertSqlSafe(create.replace("bytea", BYTES)))
         .execute(&mut *conn)
         .await
-        .doing(DOING)?;
-    sqlx::raw_sql(LOCK_SCHEMA).execute(&mut *conn).await.doing(DOING)?;
+        .context(DOING)?;
+    sqlx::raw_sql(LOCK_SCHEMA).execute(&mut *conn).await.context(DOING)?;
     let now = compare(MIGRATIONS, &applied(conn).await?)?;
     match way {
         Direction::Stay => {}
@@ -55,13 +55,13 @@ async fn go(conn: &mut Conn, way: Direction, progress: &mut Progress<'_>) -> Res
 async fn up(conn: &mut Conn, applied: usize, progress: &mut Progress<'_>) -> Result<(), Error> {
     for migration in MIGRATIONS.iter().skip(applied) {
         progress(Step { name: migration.name, up: true });
-        sqlx::raw_sql(migration.up).execute(&mut *conn).await.doing(DOING)?;
+        sqlx::raw_sql(migration.up).execute(&mut *conn).await.context(DOING)?;
         sqlx::query::<Db>("INSERT INTO usher_schema (name, checksum) VALUES ($1, $2)")
             .bind(migration.name)
             .bind(migration.checksum())
             .execute(&mut *conn)
             .await
-            .doing(DOING)?;
+            .context(DOING)?;
     }
     Ok(())
 }
@@ -76,12 +76,12 @@ async fn down(
     }
     for migration in MIGRATIONS.iter().take(applied).rev().take(count) {
         progress(Step { name: migration.name, up: false });
-        sqlx::raw_sql(migration.down).execute(&mut *conn).await.doing(DOING)?;
+        sqlx::raw_sql(migration.down).execute(&mut *conn).await.context(DOING)?;
         sqlx::query::<Db>("DELETE FROM usher_schema WHERE name = $1")
             .bind(migration.name)
             .execute(&mut *conn)
             .await
-            .doing(DOING)?;
+            .context(DOING)?;
     }
     Ok(())
 }
@@ -94,7 +94,7 @@ async fn status(conn: &mut Conn) -> Result<Status, Error> {
 
 async fn applied(conn: &mut Conn) -> Result<Vec<(String, Vec<u8>)>, Error> {
     let sql = "SELECT name, checksum FROM usher_schema ORDER BY name";
-    sqlx::query_as::<Db, (String, Vec<u8>)>(sql).fetch_all(&mut *conn).await.doing(DOING)
+    sqlx::query_as::<Db, (String, Vec<u8>)>(sql).fetch_all(&mut *conn).await.context(DOING)
 }
 
 /// Tables without a record of ours belong to another program.
@@ -110,5 +110,5 @@ async fn refuse_foreign(conn: &mut Conn) -> Result<(), Error> {
 }
 
 async fn tables(conn: &mut Conn) -> Result<Vec<String>, Error> {
-    sqlx::query_scalar::<Db, String>(TABLES).fetch_all(&mut *conn).await.doing(DOING)
+    sqlx::query_scalar::<Db, String>(TABLES).fetch_all(&mut *conn).await.context(DOING)
 }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::record::corrupt;
 use super::{Conn, Db};
 use crate::column::Time;
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 
 /// One identity row, as the statements bring it: kind, place, name, generation, incarnation,
 /// state, uid, who answered what, when, and the plural of the kind.
@@ -95,7 +95,7 @@ async fn put(
                 evidence_by = excluded.evidence_by, evidence_answer = excluded.evidence_answer,
                 evidence_at = excluded.evidence_at, plural = excluded.plural",
         );
-        sql.build().execute(&mut *conn).await.doing("write identity rows")?;
+        sql.build().execute(&mut *conn).await.context("write identity rows")?;
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use super::port::Port;
 use super::record::{corrupt, generation, word};
 use super::{Conn, Db, keys, queue};
 use crate::column::{Ids, Time};
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 use crate::peers::{PeerFilter, PeerStatus};
 use crate::port::WorkItem;
 use crate::presence::ServerNumber;
@@ -36,8 +36,8 @@ writes! {
 
 wakes! {
     fn claim_peer(id: PeerId, by: ServerNumber) -> bool = |conn| claim(conn, id, by);
-    fn lose_peer(id: PeerId, heard_by: Option<ServerNumber>) -> bool
-        = |conn| lose(conn, id, heard_by);
+    fn lose_peer(id: PeerId, claimed_by: Option<ServerNumber>) -> bool
+        = |conn| lose(conn, id, claimed_by);
     fn acknowledge(project: ProjectId, by: Vec<PeerId>, snapshot: u64) -> ()
         = |conn| acknowledge(conn, project, (by, snapshot));
 }
@@ -66,7 +66,7 @@ pub(crate) struct PeerRow {
     pub(crate) lost_since: Option<Time>,
     pub(crate) asked_at: Option<Time>,
     pub(crate) acknowledged: Option<i64>,
-    pub(crate) heard_by: Option<i64>,
+    pub(crate) claimed_by: Option<i64>,
     pub(crate) key_id: String,
 }
 
@@ -95,7 +95,7 @@ macro_rules! peer_columns {
     () => {
         "id, token, resource, generation, project, nonce, public_key, registered_at, stage,
         cordoned_at, key_revoked_at, deregistered_at, cause, forced_by, forced_at, lost_since,
-        asked_at, acknowledged, heard_by, key_id"
+        asked_at, acknowledged, claimed_by, key_id"
     };
 }
 
@@ -136,7 +136,7 @@ pub(crate) async fn register(
         .bind(key.as_str())
         .execute(&mut *conn)
         .await
-        .doing("register a peer")?;
+        .context("register a peer")?;
     Ok(())
 }
 
@@ -181,7 +181,7 @@ async fn mesh(
         " FROM peers WHERE project = $1 AND stage <> 'deregistered' ORDER BY id"
     );
     let query = sqlx::query_as::<Db, TimedPeerRow>(sql).bind(project.as_uuid());
-    let rows = query.fetch_all(conn).await.doing("read peers")?;
+    let rows = query.fetch_all(conn).await.context("read peers")?;
     let now = rows.first().map(|it| it.now.0);
     let mesh: Result<Vec<_>, _> = rows.into_iter().map(|it| it.peer.status()).collect();
     Ok((now, mesh?))
@@ -221,7 +221,7 @@ async fn list(
         sql.push(" AND stage <> 'deregistered'");
     }
     sql.push(" ORDER BY id LIMIT ").push_bind(i64::from(count));
-    let rows = sql.build_query_as::<NamedPeerRow>().fetch_all(conn).await.doing("list peers")?;
+    let rows = sql.build_query_as::<NamedPeerRow>().fetch_all(conn).await.context("list peers")?;
     rows.into_iter().map(|row| Ok((row.peer.status()?, row.name))).collect()
 }
 
@@ -242,7 +242,7 @@ async fn with_current_key(
         " FROM peers WHERE id = $1"
     );
     let row = sqlx::query_as::<Db, KeyedPeerRow>(sql).bind(id.as_uuid()).fetch_optional(conn).await;
-    let Some(row) = row.doing("read a peer")? else { return Ok(None) };
+    let Some(row) = row.context("read a peer")? else { return Ok(None) };
     Ok(Some((row.peer.status()?, KeyId::from_stored(row.current_key))))
 }
 
@@ -250,7 +250,7 @@ async fn rows(
     conn: &mut Conn,
     query: sqlx::query::QueryAs<'_, Db, PeerRow, <Db as sqlx::Database>::Arguments>,
 ) -> Result<Vec<PeerStatus>, Error> {
-    let rows = query.fetch_all(conn).await.doing("read peers")?;
+    let rows = query.fetch_all(conn).await.context("read peers")?;
     rows.into_iter().map(PeerRow::status).collect()
 }
 
@@ -262,15 +262,16 @@ async fn claim(conn: &mut Conn, id: PeerId, by: ServerNumber) -> Result<bool, Er
         .bind(id.as_uuid())
         .fetch_optional(&mut *conn)
         .await
-        .doing("lock a peer")?;
+        .context("lock a peer")?;
     let Some(lost_since) = found else { return Ok(false) };
-    let sql = "UPDATE peers SET heard_by = $2, lost_since = NULL WHERE id = $1 RETURNING resource";
+    let sql =
+        "UPDATE peers SET claimed_by = $2, lost_since = NULL WHERE id = $1 RETURNING resource";
     let resource = sqlx::query_scalar::<Db, Uuid>(sql)
         .bind(id.as_uuid())
         .bind(by.0)
         .fetch_one(&mut *conn)
         .await
-        .doing("record which server hears a peer")?;
+        .context("record which server hears a peer")?;
     if lost_since.is_some() {
         queue::wake(conn, WorkItem::Resource(ResourceId::from_uuid(resource))).await?;
     }
@@ -279,19 +280,23 @@ async fn claim(conn: &mut Conn, id: PeerId, by: ServerNumber) -> Result<bool, Er
 
 /// Records that a peer is lost and wakes its resource; `false` if it already was, if another
 /// server hears it meanwhile, or if it is deregistered.
-async fn lose(conn: &mut Conn, id: PeerId, heard_by: Option<ServerNumber>) -> Result<bool, Error> {
+async fn lose(
+    conn: &mut Conn,
+    id: PeerId,
+    claimed_by: Option<ServerNumber>,
+) -> Result<bool, Error> {
     let sql = concat!(
         "UPDATE peers SET lost_since = ",
         now!(),
-        " WHERE id = $1 AND heard_by IS NOT DISTINCT FROM $2 AND lost_since IS NULL
+        " WHERE id = $1 AND claimed_by IS NOT DISTINCT FROM $2 AND lost_since IS NULL
             AND stage <> 'deregistered' RETURNING resource"
     );
     let resource = sqlx::query_scalar::<Db, Uuid>(sql)
         .bind(id.as_uuid())
-        .bind(heard_by.map(|it| it.0))
+        .bind(claimed_by.map(|it| it.0))
         .fetch_optional(&mut *conn)
         .await
-        .doing("record the loss of a peer")?;
+        .context("record the loss of a peer")?;
     let Some(resource) = resource else { return Ok(false) };
     queue::wake(conn, WorkItem::Resource(ResourceId::from_uuid(resource))).await?;
     Ok(true)
@@ -325,7 +330,7 @@ async fn move_on(conn: &mut Conn, before: &Peer, after: &Peer) -> Result<(), Err
         .bind(Time::some(forced.map(|it| it.at)))
         .execute(&mut *conn)
         .await
-        .doing("write a peer")?;
+        .context("write a peer")?;
     if moved.rows_affected() == 0 {
         return Err(Error::Conflict);
     }
@@ -339,10 +344,10 @@ impl PeerRow {
         let lost_since = self.lost_since.map(|it| it.0);
         let asked_at = self.asked_at.map(|it| it.0);
         let acknowledged = self.acknowledged.unwrap_or(0).unsigned_abs();
-        let heard_by = self.heard_by.map(ServerNumber);
+        let claimed_by = self.claimed_by.map(ServerNumber);
         let key_id = KeyId::from_stored(self.key_id.clone());
         let peer = self.peer()?;
-        Ok(PeerStatus { peer, lost_since, asked_at, acknowledged, heard_by, key_id })
+        Ok(PeerStatus { peer, lost_since, asked_at, acknowledged, claimed_by, key_id })
     }
 
     fn peer(self) -> Result<Peer, Error> {
@@ -400,7 +405,7 @@ async fn ask(conn: &mut Conn, leaver: PeerId) -> Result<bool, Error> {
         .bind(leaver.as_uuid())
         .execute(conn)
         .await
-        .doing("request acknowledgements")?;
+        .context("request acknowledgements")?;
     Ok(asked.rows_affected() > 0)
 }
 
@@ -420,14 +425,14 @@ async fn acknowledge(
         .bind(i64::try_from(snapshot).unwrap_or(i64::MAX))
         .execute(&mut *conn)
         .await
-        .doing("write acknowledgements")?;
+        .context("write acknowledgements")?;
     let sql = "SELECT DISTINCT resource FROM peers
         WHERE project = $1 AND stage = 'draining' AND asked_at IS NOT NULL ORDER BY resource";
     let waiting = sqlx::query_scalar::<Db, Uuid>(sql)
         .bind(project.as_uuid())
         .fetch_all(&mut *conn)
         .await
-        .doing("find who waits for acknowledgements")?;
+        .context("find who waits for acknowledgements")?;
     for resource in waiting {
         queue::wake(conn, WorkItem::Resource(ResourceId::from_uuid(resource))).await?;
     }

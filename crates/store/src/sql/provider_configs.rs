@@ -17,7 +17,7 @@ use super::record::{self, Read, corrupt, generation, version, word};
 use super::resources::accept::moved;
 use super::{Conn, Db, names, queue};
 use crate::column::{Ids, Time};
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 use crate::port::ConfigWrite;
 use crate::port::WorkItem;
 
@@ -66,7 +66,7 @@ async fn wake_users(conn: &mut Conn, id: ProviderConfigId) -> Result<(), Error> 
         .bind(id.as_uuid())
         .execute(&mut *conn)
         .await
-        .doing("wake the users of a ProviderConfig")?;
+        .context("wake the users of a ProviderConfig")?;
     Ok(())
 }
 
@@ -120,7 +120,7 @@ pub(crate) async fn add_users(conn: &mut Conn, users: &BTreeMap<Uuid, i64>) -> R
         .bind(Uuid::now_v7())
         .execute(&mut *conn)
         .await
-        .doing("join a ProviderConfig")?;
+        .context("join a ProviderConfig")?;
     if u64::try_from(ids.len()).is_ok_and(|all| all != moved.rows_affected()) {
         return Err(Error::ViewsMoved { what: "provider_config" });
     }
@@ -131,7 +131,7 @@ pub(crate) async fn add_users(conn: &mut Conn, users: &BTreeMap<Uuid, i64>) -> R
     });
     sql.push(") AS v WHERE provider_configs.id = v.column1 RETURNING id, users");
     let joined = sql.build_query_as::<(Uuid, i64)>().fetch_all(&mut *conn).await;
-    let joined = joined.doing("join a ProviderConfig")?.into_iter();
+    let joined = joined.context("join a ProviderConfig")?.into_iter();
     let first = joined.filter(|(id, count)| users.get(id) == Some(count));
     let first: Vec<Uuid> = first.map(|(id, _)| id).collect();
     if !first.is_empty() {
@@ -153,10 +153,10 @@ pub(crate) async fn release(
         .bind(Uuid::now_v7())
         .execute(&mut *conn)
         .await
-        .doing("release a ProviderConfig")?;
+        .context("release a ProviderConfig")?;
     let sql = "UPDATE provider_configs SET users = users - 1 WHERE id = $1 AND users > 1";
     let parted = sqlx::query::<Db>(sql).bind(item.id()).execute(&mut *conn).await;
-    if parted.doing("release a ProviderConfig")?.rows_affected() > 0 {
+    if parted.context("release a ProviderConfig")?.rows_affected() > 0 {
         return Ok(());
     }
     let before = one(conn, id).await?.state;
@@ -196,7 +196,7 @@ pub(crate) async fn many(
         .bind(Ids(ids))
         .fetch_all(&mut *conn)
         .await
-        .doing("read ProviderConfigs")?;
+        .context("read ProviderConfigs")?;
     Ok(rows.into_iter().map(|row| (row.id, row.record())).collect())
 }
 
@@ -231,7 +231,7 @@ async fn update(conn: &mut Conn, next: &ProviderConfig) -> Result<(), Error> {
         .bind(Time::some(next.grace_until))
         .execute(&mut *conn)
         .await
-        .doing("write a ProviderConfig")?;
+        .context("write a ProviderConfig")?;
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::port::Port;
 use super::{Conn, Db};
 use crate::column::Time;
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 use crate::port::Acceptance;
 use crate::port::WorkItem;
 
@@ -27,7 +27,7 @@ pub(crate) async fn insert(
         let version = Acceptance::VERSION.0.cast_signed();
         values.push_bind(item.id()).push_bind(item.kind()).push_bind(version).push_bind(write_id);
     });
-    sql.build().execute(&mut *conn).await.doing("insert a record")?;
+    sql.build().execute(&mut *conn).await.context("insert a record")?;
     Ok(())
 }
 
@@ -38,7 +38,7 @@ pub(crate) async fn lock(conn: &mut Conn, id: Uuid) -> Result<Option<Timestamp>,
         .bind(id)
         .fetch_optional(&mut *conn)
         .await
-        .doing("lock a record")?;
+        .context("lock a record")?;
     Ok(found.map(|it| it.0))
 }
 
@@ -54,7 +54,7 @@ pub(crate) async fn advance(conn: &mut Conn, moves: &[Move]) -> Result<(), Error
         values.push_bind(*id).push_bind(version.0.cast_signed()).push_bind(*write_id);
     });
     sql.push(") AS v WHERE records.id = v.column1 AND records.version = v.column2");
-    let done = sql.build().execute(&mut *conn).await.doing("write a record")?;
+    let done = sql.build().execute(&mut *conn).await.context("write a record")?;
     let all = u64::try_from(moves.len()).is_ok_and(|all| all == done.rows_affected());
     if all { Ok(()) } else { Err(Error::Conflict) }
 }
@@ -87,7 +87,7 @@ impl Port {
             .bind(id)
             .fetch_optional(conn)
             .await
-            .doing("read the outcome of a commit")?;
+            .context("read the outcome of a commit")?;
         Ok(found.map(|(number, by)| (version(number), by)))
     }
 }
@@ -122,6 +122,6 @@ pub(crate) async fn now(conn: &mut Conn) -> Result<Timestamp, Error> {
     let time = sqlx::query_scalar::<Db, Time>(concat!("SELECT ", now!()))
         .fetch_one(&mut *conn)
         .await
-        .doing("read the clock")?;
+        .context("read the clock")?;
     Ok(time.0)
 }

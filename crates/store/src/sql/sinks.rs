@@ -11,7 +11,7 @@ use super::port::Port;
 use super::record::{corrupt, word};
 use super::{Conn, Db, events};
 use crate::column::{Time, micros};
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 use crate::keepable;
 use crate::port::Cursor;
 use crate::sinks::{Beginning, RoundEnd, Settlement, SinkState};
@@ -123,7 +123,7 @@ async fn change(conn: &mut Conn, it: &Sink) -> Result<(), Error> {
         .bind(name)
         .execute(conn)
         .await
-        .doing("change a sink")?;
+        .context("change a sink")?;
     found(done.rows_affected(), &it.name)
 }
 
@@ -139,7 +139,7 @@ fn proof(it: &Sink) -> (Option<&'static str>, Option<&'static str>, Option<&str>
 async fn delete(conn: &mut Conn, name: &Slug) -> Result<(), Error> {
     let sql = "DELETE FROM sinks WHERE name = $1";
     let done =
-        sqlx::query::<Db>(sql).bind(name.as_str()).execute(conn).await.doing("remove a sink")?;
+        sqlx::query::<Db>(sql).bind(name.as_str()).execute(conn).await.context("remove a sink")?;
     found(done.rows_affected(), name)
 }
 
@@ -151,7 +151,7 @@ async fn park(conn: &mut Conn, name: &Slug) -> Result<(), Error> {
         .bind(Parked::Asked.as_str())
         .execute(conn)
         .await
-        .doing("park a sink")?;
+        .context("park a sink")?;
     found(done.rows_affected(), name)
 }
 
@@ -162,7 +162,7 @@ pub(crate) async fn park_all(conn: &mut Conn) -> Result<(), Error> {
         .bind(Parked::Moved.as_str())
         .execute(conn)
         .await
-        .doing("park the sinks")?;
+        .context("park the sinks")?;
     Ok(())
 }
 
@@ -191,13 +191,13 @@ async fn resume(conn: &mut Conn, name: &Slug, from: Option<Cursor>) -> Result<()
         .bind(seq.cast_signed())
         .execute(conn)
         .await
-        .doing("resume a sink")?;
+        .context("resume a sink")?;
     found(done.rows_affected(), name)
 }
 
 async fn list(conn: &mut Conn) -> Result<Vec<SinkState>, Error> {
     let sql = concat!("SELECT ", sink_columns!(), " FROM sinks ORDER BY name");
-    let rows = sqlx::query_as::<Db, SinkRow>(sql).fetch_all(conn).await.doing("read sinks")?;
+    let rows = sqlx::query_as::<Db, SinkRow>(sql).fetch_all(conn).await.context("read sinks")?;
     rows.into_iter().map(SinkRow::state).collect()
 }
 
@@ -207,7 +207,7 @@ async fn find(conn: &mut Conn, name: &Slug) -> Result<Option<SinkState>, Error> 
         .bind(name.as_str())
         .fetch_optional(conn)
         .await
-        .doing("read a sink")?;
+        .context("read a sink")?;
     row.map(SinkRow::state).transpose()
 }
 
@@ -229,7 +229,7 @@ async fn lease(conn: &mut Conn, name: &Slug, span: Duration) -> Result<Option<Si
         .bind(micros(span))
         .fetch_optional(conn)
         .await
-        .doing("lease a sink")?;
+        .context("lease a sink")?;
     row.map(SinkRow::state).transpose()
 }
 
@@ -272,7 +272,7 @@ async fn settle(conn: &mut Conn, it: &Settlement) -> Result<bool, Error> {
         .bind(parked)
         .execute(conn)
         .await
-        .doing("settle a sink")?;
+        .context("settle a sink")?;
     Ok(done.rows_affected() == 1)
 }
 
@@ -281,7 +281,7 @@ pub(crate) async fn end(conn: &mut Conn) -> Result<Cursor, Error> {
     let row = sqlx::query_as::<Db, (i64, String, i64)>(READ_END)
         .fetch_optional(&mut *conn)
         .await
-        .doing("read the end of the log")?;
+        .context("read the end of the log")?;
     match row {
         Some((epoch, xid, seq)) => events::cursor(epoch, &xid, seq),
         None => events::floor(conn).await,
@@ -295,7 +295,7 @@ pub(crate) async fn slowest(conn: &mut Conn) -> Result<Option<(String, Cursor)>,
     let row = sqlx::query_as::<Db, (String, i64, String, i64)>(sql)
         .fetch_optional(conn)
         .await
-        .doing("find the slowest sink")?;
+        .context("find the slowest sink")?;
     row.map(|(name, epoch, xid, seq)| Ok((name, events::cursor(epoch, &xid, seq)?))).transpose()
 }
 

@@ -6,7 +6,7 @@ use usher_kernel::Uid;
 use super::port::Port;
 use super::{Conn, Db, queue};
 use crate::column::Time;
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 use crate::worlds::WorldState;
 
 reads! {
@@ -25,7 +25,7 @@ audited! {
 async fn known(conn: &mut Conn, name: &str) -> Result<Option<WorldState>, Error> {
     let sql = "SELECT identity, revision, tripped_at, opened_at FROM worlds WHERE name = $1";
     let row = sqlx::query_as::<Db, WorldRow>(sql).bind(name).fetch_optional(conn).await;
-    Ok(row.doing("read a world")?.map(|(identity, revision, tripped_at, opened_at)| WorldState {
+    Ok(row.context("read a world")?.map(|(identity, revision, tripped_at, opened_at)| WorldState {
         pin: Pin { identity: Uid::new(identity), revision: revision.unsigned_abs() },
         tripped_at: tripped_at.map(|it| it.0),
         opened_at: opened_at.map(|it| it.0),
@@ -38,7 +38,7 @@ async fn count_present_in(conn: &mut Conn, world: &str) -> Result<u32, Error> {
     let sql = "SELECT count(*) FROM resources
         WHERE world = $1 AND generation_state = 'Live' AND deletion_requested_at IS NULL";
     let count = sqlx::query_scalar::<Db, i64>(sql).bind(world).fetch_one(conn).await;
-    Ok(u32::try_from(count.doing("count the resources in a world")?).unwrap_or(u32::MAX))
+    Ok(u32::try_from(count.context("count the resources in a world")?).unwrap_or(u32::MAX))
 }
 
 /// The first answer pins; afterwards the revision only grows, and only with the identity.
@@ -52,7 +52,7 @@ async fn pin(conn: &mut Conn, name: &str, it: &Pin) -> Result<WorldState, Error>
         .bind(i64::try_from(it.revision).unwrap_or(i64::MAX))
         .execute(&mut *conn)
         .await
-        .doing("pin a world")?;
+        .context("pin a world")?;
     known(conn, name).await?.ok_or_else(|| Error::NotFound { what: format!("world \"{name}\"") })
 }
 
@@ -71,7 +71,7 @@ async fn set_guard(conn: &mut Conn, name: &str, tripped: bool) -> Result<bool, E
         .bind(name)
         .execute(&mut *conn)
         .await
-        .doing("set a mass-deletion guard")?;
+        .context("set a mass-deletion guard")?;
     let changed = changed.rows_affected() > 0;
     if changed && !tripped {
         queue::wake_all(conn).await?;

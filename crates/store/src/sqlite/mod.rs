@@ -5,7 +5,7 @@ mod pool;
 
 use std::path::Path;
 
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 use crate::migrate::{Direction, Migration, Progress, SQLITE, Status};
 use crate::presence::ServerNumber;
 use crate::settings::Settings;
@@ -189,9 +189,9 @@ async fn end_leases(conn: &mut Conn) -> Result<(), Error> {
         " WHERE lease_until > ",
         now!()
     );
-    sqlx::query::<Db>(sql).execute(&mut *conn).await.doing("end the leases of a dead process")?;
+    sqlx::query::<Db>(sql).execute(&mut *conn).await.context("end the leases of a dead process")?;
     let sql = "UPDATE shards SET holder = NULL, lease_until = NULL WHERE holder IS NOT NULL";
-    sqlx::query::<Db>(sql).execute(conn).await.doing("end the leases of a dead process")?;
+    sqlx::query::<Db>(sql).execute(conn).await.context("end the leases of a dead process")?;
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::file::Lock;
 use super::{Conn, Db};
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 use crate::settings::Settings;
 
 /// How many writes may wait for the writer.
@@ -54,7 +54,7 @@ pub(crate) struct Pool {
 
 /// The one connection that writes.
 pub(crate) async fn writer(path: &Path) -> Result<Conn, Error> {
-    Conn::connect_with(&options(path)).await.doing("open the database file")
+    Conn::connect_with(&options(path)).await.context("open the database file")
 }
 
 fn options(path: &Path) -> SqliteConnectOptions {
@@ -82,7 +82,7 @@ impl Pool {
             .test_before_acquire(false)
             .connect_with(options(path).read_only(true))
             .await
-            .doing("open the database file")?;
+            .context("open the database file")?;
         let (sender, queue) = mpsc::channel(WAITING_MAX);
         tokio::spawn(write_groups(writer, queue, settings.group_max, lock));
         Ok(Self { readers, writer: sender, writes: Arc::default() })
@@ -95,7 +95,7 @@ impl Pool {
 
     /// A connection for one read.
     pub(crate) async fn read(&self) -> Result<PoolConnection<Db>, Error> {
-        self.readers.acquire().await.doing("open the database file")
+        self.readers.acquire().await.context("open the database file")
     }
 
     /// One transaction around a job; others may share its commit, and none of its failure.

@@ -134,7 +134,7 @@ async fn a_peer_is_lost_once_and_live_again_once_and_wakes_its_resource() {
         let (now, mesh) = store.mesh(world.project).await.unwrap();
         assert!(now.unwrap() <= store.now().await.unwrap());
         assert_eq!((mesh.len(), mesh[0].lost_since), (1, None));
-        assert_eq!(mesh[0].heard_by, Some(server));
+        assert_eq!(mesh[0].claimed_by, Some(server));
         assert_eq!(store.peers_of(vec![id]).await.unwrap(), mesh);
         assert_eq!(store.peers_of(vec![]).await.unwrap(), []);
         let listed = store.list_peers(PeerFilter::default(), None, 5).await.unwrap();
@@ -174,7 +174,7 @@ async fn peers_are_unheard_unless_a_present_server_hears_them() {
         };
         let none: Vec<_> = peers.iter().map(|it| (*it, None)).collect();
         assert_eq!(sorted(found.unclaimed), none);
-        assert_eq!(found.being_left, BTreeSet::new());
+        assert_eq!(found.draining_projects, BTreeSet::new());
         for peer in &peers {
             store.claim_peer(*peer, first.number).await.unwrap();
         }
@@ -202,7 +202,7 @@ async fn peers_are_unheard_unless_a_present_server_hears_them() {
         let cordoned = peer.advance(DrainStep::Cordon, store.now().await.unwrap());
         store.move_peer(peer, cordoned).await.unwrap();
         let found = store.sight(&mut second).await.unwrap();
-        assert_eq!(found.being_left, BTreeSet::from([world.project]));
+        assert_eq!(found.draining_projects, BTreeSet::from([world.project]));
     })
     .await;
 }

@@ -22,7 +22,7 @@ use crate::test_store::{TestStore, on_both, read_events};
 /// Long enough for every test.
 pub(crate) const LONG: Duration = Duration::from_mins(10);
 /// How long something may take that is waited for.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);
 /// Ended at once.
 const OVER: Duration = Duration::ZERO;
 pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_000);
@@ -353,7 +353,7 @@ async fn a_gone_machine_is_deleted_with_its_last_event() {
         let begun = Instant::now();
         // A recent event becomes old only later.
         while store.sweep(now).await.unwrap().machines == 0 {
-            assert!(begun.elapsed() < PATIENCE, "it is never deleted");
+            assert!(begun.elapsed() < TIMEOUT, "it is never deleted");
         }
         let left = store.machines(&all, None, 9).await.unwrap().machines;
         assert_eq!(left.iter().map(|it| it.record.state.id().as_str()).collect::<Vec<_>>(), ["m2"]);

@@ -15,7 +15,7 @@ use usher_store::{
 use uuid::Uuid;
 
 use crate::declare::World;
-use crate::fleet::{LONG, PATIENCE, aim, bind, cluster, cycle, joined, lease, settle, shard};
+use crate::fleet::{LONG, TIMEOUT, aim, bind, cluster, cycle, joined, lease, settle, shard};
 use crate::test_store::{TestStore, on_both, read_events};
 
 fn disputed(it: &StoredMachine) -> MachineWrite {
@@ -101,7 +101,7 @@ async fn hold_at_once(
         let mut aside = PgConnection::connect(url).await.unwrap();
         let begun = Instant::now();
         while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&mut aside).await.unwrap() < 2 {
-            assert!(begun.elapsed() < PATIENCE, "they do not wait for their machines");
+            assert!(begun.elapsed() < TIMEOUT, "they do not wait for their machines");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         sqlx::raw_sql("COMMIT").execute(&mut held).await.unwrap();

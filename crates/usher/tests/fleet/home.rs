@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use crate::caller::{SOON, declaration};
-use crate::test_server::{PATIENCE, TestServer};
+use crate::test_server::{TIMEOUT, TestServer};
 
 /// Late heartbeats on a busy machine are not the subject of these tests.
 const NEVER_LOST: &str = "mesh.missed_max=1000";
@@ -32,7 +32,7 @@ async fn machines(server: &TestServer, phase: &str) -> (usize, usize) {
 async fn until_machines(server: &TestServer, phase: &str, counts: (usize, usize)) {
     let begun = Instant::now();
     while machines(server, phase).await != counts {
-        assert!(begun.elapsed() < PATIENCE, "never {counts:?} {phase}: {}", server.said());
+        assert!(begun.elapsed() < TIMEOUT, "never {counts:?} {phase}: {}", server.said());
         sleep(SOON).await;
     }
 }
@@ -119,7 +119,7 @@ async fn a_resource_without_a_free_machine_reports_it_and_gets_the_next_one() {
         if said && why["resource"]["phase"] == "Provisioning" {
             break;
         }
-        assert!(begun.elapsed() < PATIENCE, "no blocker names it: {why}");
+        assert!(begun.elapsed() < TIMEOUT, "no blocker names it: {why}");
         sleep(SOON).await;
     }
     server.deprovision(&first).await;
@@ -182,7 +182,7 @@ async fn the_provider_soon_erases_a_redeemed_token() {
     let state = server.data().join("fleet/state");
     let begun = Instant::now();
     while String::from_utf8_lossy(&fs::read(&state).unwrap()).contains("ubt_") {
-        assert!(begun.elapsed() < PATIENCE, "never removed: {}", server.said());
+        assert!(begun.elapsed() < TIMEOUT, "never removed: {}", server.said());
         sleep(SOON).await;
     }
     show_out(&mut server, &id).await;

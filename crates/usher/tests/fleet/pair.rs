@@ -14,7 +14,7 @@ use crate::port::Port;
 use crate::test_server::USHER;
 
 /// How long one lifecycle of all machines may take while processes die.
-const PATIENCE: Duration = Duration::from_mins(3);
+const TIMEOUT: Duration = Duration::from_mins(3);
 const SETTINGS: [&str; 11] = [
     "fleet.cycle_interval=200ms",
     "fleet.passing_interval=50ms",
@@ -162,7 +162,7 @@ impl Pair {
                 return;
             }
             assert!(machines.iter().all(|it| it["phase"] != "Failed"), "{machines:?}");
-            assert!(begun.elapsed() < PATIENCE, "never {count} {phase}: {}", self.said());
+            assert!(begun.elapsed() < TIMEOUT, "never {count} {phase}: {}", self.said());
             sleep(SOON).await;
         }
     }
@@ -188,7 +188,7 @@ impl Drop for Pair {
 async fn until_ready(caller: &Caller) {
     let begun = Instant::now();
     while !matches!(caller.ask("GET", "/readyz", None).await, Some((200, _))) {
-        assert!(begun.elapsed() < PATIENCE, "never ready");
+        assert!(begun.elapsed() < TIMEOUT, "never ready");
         sleep(SOON).await;
     }
 }

@@ -23,7 +23,7 @@ use crate::stage::LocalStage;
 /// The program under test.
 pub(crate) const USHER: &str = env!("CARGO_BIN_EXE_usher");
 /// How long something real may take; less than the keepers' own net, which must catch nothing.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// A world, the control plane its agents call, and its keepers.
 pub(crate) struct Yard {
@@ -87,7 +87,7 @@ impl Yard {
     pub(crate) async fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Self) -> bool) {
         let begun = Instant::now();
         while !holds(self) {
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > TIMEOUT {
                 let record = self.stage.resource();
                 let rows = record.name_ledger.rows();
                 panic!("never: {what}: {} {rows:?}", record.state.phase());

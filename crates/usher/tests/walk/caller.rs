@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 /// Timeout of one response.
 const ANSWER: Duration = Duration::from_secs(10);
 /// How long a wait may take while servers die.
-const PATIENCE: Duration = Duration::from_mins(5);
+const TIMEOUT: Duration = Duration::from_mins(5);
 /// The delay between retries.
 pub(crate) const SOON: Duration = Duration::from_millis(20);
 
@@ -106,7 +106,7 @@ impl Caller {
                 Some((503, _)) | None => {}
                 Some((status, answer)) => panic!("{method} {path}: {status} {answer}"),
             }
-            assert!(begun.elapsed() < PATIENCE, "no response: {method} {path}");
+            assert!(begun.elapsed() < TIMEOUT, "no response: {method} {path}");
             sleep(SOON).await;
         }
     }
@@ -145,7 +145,7 @@ impl Caller {
             if it["phase"] == phase {
                 return;
             }
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > TIMEOUT {
                 let why = self.insist("GET", &format!("/v1/resources/{id}/why"), None).await;
                 panic!("never {phase}: {why}");
             }
@@ -186,8 +186,7 @@ impl Caller {
         let begun = Instant::now();
         let mut events = self.all_events().await;
         // An open transaction anywhere on the server holds back later events.
-        while events.values().flatten().count() < ids.len() * ALL.len()
-            && begun.elapsed() < PATIENCE
+        while events.values().flatten().count() < ids.len() * ALL.len() && begun.elapsed() < TIMEOUT
         {
             sleep(SOON).await;
             events = self.all_events().await;

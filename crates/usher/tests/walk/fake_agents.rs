@@ -100,13 +100,13 @@ impl FakeAgents {
         let (stop, stopped) = watch::channel(false);
         let (counts, running) = (Arc::<Counts>::default(), Running::default());
         let records = (folder, Arc::clone(&running));
-        let watching = tokio::spawn(attend(records, manner, Arc::clone(&counts), stopped));
+        let watching = tokio::spawn(run(records, manner, Arc::clone(&counts), stopped));
         Self { counts, running, watching, stop }
     }
 }
 
 /// Starts a node for every record that appears.
-async fn attend(
+async fn run(
     (folder, running): (PathBuf, Running),
     manner: Manner,
     counts: Arc<Counts>,

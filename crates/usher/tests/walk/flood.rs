@@ -14,7 +14,7 @@ use usher_wire::http::REGISTER_PATH;
 use crate::caller::Caller;
 use crate::many::walk_all;
 use crate::sizes::size;
-use crate::test_server::{PATIENCE, TestServer};
+use crate::test_server::{TIMEOUT, TestServer};
 
 /// How often a slow connection sends a byte, and one that was closed is opened again.
 const DRIP: Duration = Duration::from_secs(1);
@@ -92,7 +92,7 @@ async fn probe(caller: &Caller, figures: &Figures) {
         // A client that is slower than hundreds of newer connections may lose its own, and asks
         // again.
         while caller.ask("GET", "/readyz", None).await.is_none_or(|(status, _)| status != 200) {
-            assert!(begun.elapsed() < PATIENCE, "{figures:?}");
+            assert!(begun.elapsed() < TIMEOUT, "{figures:?}");
         }
         add(&figures.probes);
         keep_longest(&figures.slowest_ms, begun);
@@ -105,7 +105,7 @@ async fn work(caller: &Caller, (walks, lasts): (u64, Duration), figures: &Figure
     let begun = Instant::now();
     // Every connection of the flood has been opened once.
     while figures.opened.load(Ordering::Relaxed) < size("USHER_SOAK_CONNECTIONS", 500) {
-        assert!(begun.elapsed() < PATIENCE, "{figures:?}");
+        assert!(begun.elapsed() < TIMEOUT, "{figures:?}");
         sleep(Duration::from_millis(20)).await;
     }
     let walked = walk_all(caller, walks).await;

@@ -17,7 +17,7 @@ use crate::caller::{Caller, SOON};
 use crate::fake_agents::FakeAgents;
 use crate::presence::kill_node;
 use crate::rest::NEVER_LOST;
-use crate::test_server::{PATIENCE, TestServer, furnish};
+use crate::test_server::{TIMEOUT, TestServer, furnish};
 use crate::together::side_by_side;
 
 const NODES: usize = 20;
@@ -62,7 +62,7 @@ async fn until_live(caller: &Caller) {
         if nodes.len() == NODES && nodes.iter().all(|it| it["liveness"] == "live") {
             return;
         }
-        assert!(begun.elapsed() < PATIENCE, "{nodes:?}");
+        assert!(begun.elapsed() < TIMEOUT, "{nodes:?}");
         sleep(SOON).await;
     }
 }
@@ -133,7 +133,7 @@ async fn until_retired(caller: &Caller) {
             assert_eq!((&all[0]["removable"], &all[1]["removable"]), (&json!(true), &json!(false)));
             return;
         }
-        assert!(begun.elapsed() < PATIENCE, "{all:?}");
+        assert!(begun.elapsed() < TIMEOUT, "{all:?}");
         sleep(SOON).await;
     }
 }
@@ -191,7 +191,7 @@ async fn a_rotation_that_a_lost_node_blocks_names_it_and_the_way_on() {
     assert_eq!(server.usher(&["key", "rotate"]).0, Some(0));
     let begun = Instant::now();
     while keys(&caller).await[0]["nodes"] != 1 {
-        assert!(begun.elapsed() < PATIENCE, "the live node never took the new key");
+        assert!(begun.elapsed() < TIMEOUT, "the live node never took the new key");
         sleep(SOON).await;
     }
     let (code, said) = server.usher(&["key", "rotate"]);

@@ -10,7 +10,7 @@ use usher_failpoint::Failpoint;
 use crate::caller::{Caller, SOON};
 use crate::sizes::{Dice, size};
 use crate::test_env::signal_agents;
-use crate::test_server::{PATIENCE, TestServer};
+use crate::test_server::{TIMEOUT, TestServer};
 use crate::together::side_by_side;
 
 /// Concurrent nodes while servers are killed at random.
@@ -70,7 +70,7 @@ async fn die_at(points: impl Iterator<Item = &'static str> + Clone, passings: u6
             let waited = Instant::now();
             while server.deaths() == deaths {
                 let never = "never passed";
-                assert!(waited.elapsed() < PATIENCE, "{never} {point} for the {passing}. time");
+                assert!(waited.elapsed() < TIMEOUT, "{never} {point} for the {passing}. time");
                 sleep(SOON).await;
             }
             if server.has_died() {

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::rest::NEVER_LOST;
-use crate::test_server::{PATIENCE, TestServer};
+use crate::test_server::{TIMEOUT, TestServer};
 
 /// Watches a substrate from outside the server.
 struct Recorder {
@@ -118,7 +118,7 @@ async fn a_node_whose_agent_keeps_dying_is_lost_and_replaced() {
         if said.contains("its node registered and sends no heartbeats any more") {
             break said;
         }
-        assert!(begun.elapsed() < PATIENCE, "{}", server.said());
+        assert!(begun.elapsed() < TIMEOUT, "{}", server.said());
     };
     assert!(said.contains(REPLACE), "{said}");
     replace(&mut server, &id).await;

@@ -1,4 +1,4 @@
-//! A node that no present server hears is unknown, and lost after the usual patience.
+//! A node that no present server hears is unknown, and lost after the usual timeout.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::caller::{Caller, SOON};
 use crate::fake_agents::FakeAgents;
 use crate::rest::NEVER_LOST;
 use crate::test_cluster::TestCluster;
-use crate::test_server::{PATIENCE, TestServer};
+use crate::test_server::{TIMEOUT, TestServer};
 
 const HEARTBEAT: &str = "mesh.heartbeat=500ms";
 /// Ten seconds without a heartbeat.
@@ -55,7 +55,7 @@ async fn until_liveness(caller: &Caller, id: &str, liveness: &str) {
         if node["liveness"] == liveness {
             return;
         }
-        assert!(begun.elapsed() < PATIENCE, "never {liveness}: {node}");
+        assert!(begun.elapsed() < TIMEOUT, "never {liveness}: {node}");
         sleep(SOON).await;
     }
 }
@@ -133,7 +133,7 @@ async fn a_stopped_server_loses_its_nodes_to_another_and_judges_none() {
     let begun = Instant::now();
     for id in &ids {
         while node(cluster.servers[1].caller(), id).await["last_heartbeat_at"].is_null() {
-            assert!(begun.elapsed() < PATIENCE, "{id} never moved");
+            assert!(begun.elapsed() < TIMEOUT, "{id} never moved");
             sleep(SOON).await;
         }
     }
@@ -180,7 +180,7 @@ async fn an_unheard_node_is_shown_as_unknown_and_when_it_counts_as_lost() {
     server.until_ready().await;
     let begun = Instant::now();
     while node(server.caller(), &id).await["unknown_since"].is_null() {
-        assert!(begun.elapsed() < PATIENCE, "{}", server.said());
+        assert!(begun.elapsed() < TIMEOUT, "{}", server.said());
         sleep(SOON).await;
     }
     let shown = node(server.caller(), &id).await;

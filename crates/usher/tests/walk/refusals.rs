@@ -193,7 +193,7 @@ async fn until_at_rest(server: &TestServer, id: &str) {
         if it["reason"] == "WaitingForNode" {
             return;
         }
-        assert!(begun.elapsed() < crate::test_server::PATIENCE, "{it}");
+        assert!(begun.elapsed() < crate::test_server::TIMEOUT, "{it}");
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
 }

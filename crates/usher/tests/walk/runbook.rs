@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use crate::caller::{ALL, SOON};
 use crate::rest::NEVER_LOST;
 use crate::test_cluster::TestCluster;
-use crate::test_server::{PATIENCE, TestServer};
+use crate::test_server::{TIMEOUT, TestServer};
 
 /// The output of `usher why` for the only node.
 fn why(server: &TestServer) -> String {
@@ -36,7 +36,7 @@ async fn until_trouble(server: &TestServer) -> String {
         if said.contains("the last step was not finished") {
             return said;
         }
-        assert!(begun.elapsed() < PATIENCE, "{said}");
+        assert!(begun.elapsed() < TIMEOUT, "{said}");
         sleep(SOON).await;
     }
 }
@@ -108,7 +108,7 @@ async fn an_unavailable_database_fails_the_probe_and_loses_nothing() {
         if answer.as_ref().is_some_and(|(status, it)| *status == 503 && names_database(it)) {
             break;
         }
-        assert!(begun.elapsed() < PATIENCE, "{answer:?}");
+        assert!(begun.elapsed() < TIMEOUT, "{answer:?}");
         sleep(SOON).await;
     }
     cluster.database.resume();

@@ -25,7 +25,7 @@ use usher_store::Place;
 use usher_wire::http::{REGISTER_PATH, RegisterRequest, RegisterResponse, Secret};
 
 use crate::caller::SOON;
-use crate::test_server::{PATIENCE, TestServer, furnish};
+use crate::test_server::{TIMEOUT, TestServer, furnish};
 
 /// Writes a CA, and a certificate with its key for each name.
 fn certify(folder: &Path, names: &[&str]) {
@@ -58,7 +58,7 @@ async fn refusal(settings: &Settings) -> String {
         match client.post::<_, RegisterResponse>(REGISTER_PATH, None, &request).await {
             Err(Error::Refused { code, .. }) => return code,
             // The server does not listen yet.
-            Err(why) => assert!(begun.elapsed() < PATIENCE, "{why:?}"),
+            Err(why) => assert!(begun.elapsed() < TIMEOUT, "{why:?}"),
             Ok(_) => panic!("a registration without a token was accepted"),
         }
         sleep(SOON).await;
@@ -168,7 +168,7 @@ impl Load {
                 sleep(SOON).await;
             }
         };
-        timeout(PATIENCE, shown).await.unwrap();
+        timeout(TIMEOUT, shown).await.unwrap();
         begun.elapsed()
     }
 }
@@ -209,7 +209,7 @@ async fn a_certificate_is_replaced_under_load_and_no_request_fails() {
     let load = Arc::new(Load::new(server.port(), &dir.path().join("ca.crt")));
     let begun = Instant::now();
     while load.shown().await.is_err() {
-        assert!(begun.elapsed() < PATIENCE, "{}", server.said());
+        assert!(begun.elapsed() < TIMEOUT, "{}", server.said());
         sleep(SOON).await;
     }
     let first = load.shown().await.unwrap();
@@ -224,7 +224,7 @@ async fn a_certificate_is_replaced_under_load_and_no_request_fails() {
     replace(&key, copied(second_key));
     let refused = "failed to load the changed certificate";
     while !server.said().contains(refused) {
-        assert!(begun.elapsed() < PATIENCE, "{}", server.said());
+        assert!(begun.elapsed() < TIMEOUT, "{}", server.said());
         assert_eq!(load.shown().await.unwrap(), first, "the pair does not match");
     }
     replace(&certificate, copied(second_certificate.clone()));

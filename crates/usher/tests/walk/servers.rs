@@ -122,7 +122,7 @@ async fn a_server_that_stops_while_a_node_drains_leaves_the_drain_to_the_other()
         |server: &TestServer| server.objects().iter().any(|it| it.join("leaving").exists());
     let begun = std::time::Instant::now();
     while !leaving(&there) {
-        assert!(begun.elapsed() < crate::test_server::PATIENCE, "{}", here.said());
+        assert!(begun.elapsed() < crate::test_server::TIMEOUT, "{}", here.said());
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
     assert_eq!(here.stop().await, Some(0));

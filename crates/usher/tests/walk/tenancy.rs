@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::caller::SOON;
-use crate::test_server::{PATIENCE, TestServer};
+use crate::test_server::{TIMEOUT, TestServer};
 
 const XRD: &str = "
 apiVersion: apiextensions.crossplane.io/v2
@@ -130,7 +130,7 @@ async fn a_node_uses_own_tenancy_objects_and_most_are_deletable_after_it() {
     let begun = std::time::Instant::now();
     let held = "SELECT count(*) FROM provider_configs WHERE held_credential IS NOT NULL";
     while server.number(held).await > 0 {
-        assert!(begun.elapsed() < PATIENCE, "{}", server.said());
+        assert!(begun.elapsed() < TIMEOUT, "{}", server.said());
         tokio::time::sleep(SOON).await;
     }
     for line in [

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use crate::caller::SOON;
 use crate::running::running_below;
-use crate::test_server::{PATIENCE, TestServer};
+use crate::test_server::{TIMEOUT, TestServer};
 
 /// Where agents run: on machines of the fleet, or below the world itself.
 const AGENTS: [&str; 2] = ["fleet/process", "world/process"];
@@ -73,7 +73,7 @@ impl TestServer {
             if identity["node"]["secret"].is_string() {
                 return identity;
             }
-            assert!(begun.elapsed() < PATIENCE, "{identity}");
+            assert!(begun.elapsed() < TIMEOUT, "{identity}");
             sleep(SOON).await;
         }
     }
@@ -135,7 +135,7 @@ impl TestServer {
         let begun = Instant::now();
         while !self.objects().is_empty() || !self.processes().is_empty() {
             let left = (self.objects(), self.processes());
-            assert!(begun.elapsed() < PATIENCE, "left: {left:?}\n{}", self.said());
+            assert!(begun.elapsed() < TIMEOUT, "left: {left:?}\n{}", self.said());
             sleep(SOON).await;
         }
         self.caller().nothing_is_left_inside().await;

@@ -18,7 +18,7 @@ use crate::port::Port;
 /// The binary under test.
 pub(crate) const USHER: &str = env!("CARGO_BIN_EXE_usher");
 /// How long a wait may take.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(2);
 /// Short leases, so that the next server need not wait for those of a killed one.
 const SETTINGS: [&str; 8] = [
     "fleet.passing_interval=50ms",
@@ -223,7 +223,7 @@ impl TestServer {
             if let Some(status) = server.try_wait().unwrap() {
                 return status.code();
             }
-            assert!(begun.elapsed() < PATIENCE, "it does not exit: {}", self.said());
+            assert!(begun.elapsed() < TIMEOUT, "it does not exit: {}", self.said());
             sleep(SOON).await;
         }
     }
@@ -238,7 +238,7 @@ impl TestServer {
             if let Some((200, _)) = self.ask("GET", "/readyz", None).await {
                 return true;
             }
-            assert!(begun.elapsed() < PATIENCE, "never ready: {}", self.said());
+            assert!(begun.elapsed() < TIMEOUT, "never ready: {}", self.said());
             sleep(SOON).await;
         }
     }
@@ -294,7 +294,7 @@ impl TestServer {
                 Some((503, _)) | None => {}
                 Some((status, answer)) => panic!("{method} {path}: {status} {answer}"),
             }
-            assert!(begun.elapsed() < PATIENCE, "{method} {path}: {}", self.said());
+            assert!(begun.elapsed() < TIMEOUT, "{method} {path}: {}", self.said());
             sleep(SOON).await;
         }
     }
@@ -348,7 +348,7 @@ impl TestServer {
             if it["phase"] == phase {
                 return;
             }
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > TIMEOUT {
                 let why = self.why(id).await;
                 panic!("never {phase}: {why}\n{}", self.said());
             }
@@ -361,7 +361,7 @@ impl TestServer {
         let begun = Instant::now();
         while self.resource(id).await["reason"] != reason {
             let why = self.why(id).await;
-            assert!(begun.elapsed() < PATIENCE, "never {reason}: {why}\n{}", self.said());
+            assert!(begun.elapsed() < TIMEOUT, "never {reason}: {why}\n{}", self.said());
             sleep(SOON).await;
         }
     }
@@ -374,7 +374,7 @@ impl TestServer {
             if it["phase"] == "Ready" && it["generation"] == generation {
                 return;
             }
-            assert!(begun.elapsed() < PATIENCE, "{it}\n{}", self.said());
+            assert!(begun.elapsed() < TIMEOUT, "{it}\n{}", self.said());
             sleep(SOON).await;
         }
     }
@@ -383,7 +383,7 @@ impl TestServer {
     /// holds back later events.
     pub(crate) async fn until_events(&mut self, id: &str, all: &[&str]) {
         let begun = Instant::now();
-        while self.events(id).await != all && begun.elapsed() < PATIENCE {
+        while self.events(id).await != all && begun.elapsed() < TIMEOUT {
             sleep(SOON).await;
         }
         assert_eq!(self.events(id).await, all);

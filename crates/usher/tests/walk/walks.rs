@@ -165,7 +165,7 @@ async fn a_killed_agent_restarts_as_the_same_node() {
     server.signal_agents(rustix::process::Signal::KILL);
     let begun = std::time::Instant::now();
     while server.processes().is_empty() || server.processes() == before {
-        assert!(begun.elapsed() < crate::test_server::PATIENCE, "{}", server.said());
+        assert!(begun.elapsed() < crate::test_server::TIMEOUT, "{}", server.said());
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
     let nodes = server.insist("GET", "/v1/nodes", None).await;

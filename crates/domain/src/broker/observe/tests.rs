@@ -370,9 +370,9 @@ fn behind_a_tripped_guard_nothing_on_record_is_taken_for_gone() {
 
 #[test]
 fn a_standalone_resource_has_no_node_even_if_peers_are_unknown() {
-    let unheard = bent(|snapshot| snapshot.peers = Err(Unknown::Unreachable));
+    let unanswered = bent(|snapshot| snapshot.peers = Err(Unknown::Unreachable));
     let it = resource(|it| it.pinned.role = MeshRole::Standalone);
-    assert_eq!(facts(&it, vec![], &unheard).node, Node::None);
+    assert_eq!(facts(&it, vec![], &unanswered).node, Node::None);
 }
 
 // Requirement: O-15

@@ -119,14 +119,14 @@ impl Broker {
 
     /// When a resource has been in its phase for too long; never, if it may stay there.
     fn deadline(&self, resource: &Resource) -> Option<Timestamp> {
-        let patience = match resource.phase() {
+        let deadline = match resource.phase() {
             Phase::Pending | Phase::Provisioning => self.deadlines.provisioning,
             Phase::Enrolling => self.deadlines.enrolment,
             Phase::Deregistering => self.deadlines.drain,
             Phase::Deprovisioning => self.deadlines.teardown,
             Phase::Ready | Phase::Failed | Phase::Deleted => return None,
         };
-        Some(resource.fields().phase_since.after(patience))
+        Some(resource.fields().phase_since.after(deadline))
     }
 }
 

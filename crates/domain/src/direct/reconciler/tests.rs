@@ -279,13 +279,13 @@ fn what_carries_our_mark_is_found_although_the_spec_was_edited() {
 
 #[test]
 fn a_resource_without_a_name_is_not_watched_after_its_end() {
-    let unheard = Snapshot { object: Ok(None), cloud: None, ..snapshot() };
-    let decision = decide(&record(resource(|_| ()), []), &unheard);
+    let unanswered = Snapshot { object: Ok(None), cloud: None, ..snapshot() };
+    let decision = decide(&record(resource(|_| ()), []), &unanswered);
     let outcome = Outcome::AlreadyAbsent;
     assert_eq!(decision.event, Some(Event::Deleted { outcome }));
     assert_eq!((decision.next.fields().watch_until, decision.wake), (None, Wake::Now));
-    let over = decide(&record(decision.next, []), &unheard);
+    let over = decide(&record(decision.next, []), &unanswered);
     assert_eq!((over.wake, over.reason), (Wake::Never, Reason::Gone));
-    let blind = Snapshot { object: Err(Unknown::Forbidden), ..unheard };
+    let blind = Snapshot { object: Err(Unknown::Forbidden), ..unanswered };
     assert_eq!(decide(&record(resource(|_| ()), []), &blind).reason, Reason::ObjectUnreadable);
 }

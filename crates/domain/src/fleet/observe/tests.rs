@@ -113,8 +113,8 @@ fn a_record_that_is_refused_or_anothers_is_malformed() {
     assert_eq!(facts(&it, &refused).report, Reported::Malformed);
     let other = Report::read(&Raw { id: "m2".to_owned(), ..raw(Phase::Idle) }).unwrap();
     assert_eq!(facts(&it, &snapshot(Some(other))).report, Reported::Malformed);
-    let unheard = Snapshot { reading: Err(Unknown::Unreachable), ..snapshot(None) };
-    assert_eq!(facts(&it, &unheard).report, Reported::Unknown);
+    let unanswered = Snapshot { reading: Err(Unknown::Unreachable), ..snapshot(None) };
+    assert_eq!(facts(&it, &unanswered).report, Reported::Unknown);
 }
 
 #[test]

@@ -105,8 +105,8 @@ fn every_requeue_has_its_wake_up() {
     let deadline = START.after(Duration::from_mins(10)).after(Duration::from_millis(1));
     assert_eq!(seen(&failed, report(Phase::Failed)).wake, Wake::At(deadline));
     assert_eq!(decide(&steady, &snapshot(None)).wake, Wake::Never);
-    let unheard = Snapshot { reading: Err(Unknown::Unreachable), ..snapshot(None) };
-    assert_eq!(decide(&steady, &unheard).wake, poll, "an incomplete snapshot is requeued");
+    let unanswered = Snapshot { reading: Err(Unknown::Unreachable), ..snapshot(None) };
+    assert_eq!(decide(&steady, &unanswered).wake, poll, "an incomplete snapshot is requeued");
 }
 
 // Requirement: F-12
@@ -114,8 +114,8 @@ fn every_requeue_has_its_wake_up() {
 fn a_transient_error_does_not_change_the_machine() {
     for phase in Phase::ALL.iter().filter(|it| **it != Phase::Gone) {
         let it = machine(|it| it.state = state(*phase));
-        let unheard = Snapshot { reading: Err(Unknown::Unreachable), ..snapshot(None) };
-        let decision = decide(&it, &unheard);
+        let unanswered = Snapshot { reading: Err(Unknown::Unreachable), ..snapshot(None) };
+        let decision = decide(&it, &unanswered);
         assert_eq!((decision.next, decision.effect, decision.event), (it, None, None), "{phase}");
     }
 }

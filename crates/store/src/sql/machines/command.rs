@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::super::port::Port;
 use super::super::{Conn, Db, record};
 use super::{cycle, rows};
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 use crate::machines::{MachineCommand, StoredMachine};
 
 impl Port {
@@ -87,14 +87,14 @@ async fn hold_no_other(
 ) -> Result<(), Error> {
     let sql = concat!("SELECT phase FROM resources WHERE id = $1", lock!());
     let locked = sqlx::query_scalar::<Db, String>(sql).bind(*holder.as_uuid());
-    let phase = locked.fetch_optional(&mut *conn).await.doing("lock a resource")?;
+    let phase = locked.fetch_optional(&mut *conn).await.context("lock a resource")?;
     if phase.is_some_and(|it| it == ResourcePhase::Deleted.as_str()) {
         return Err(Error::NotFound { what: format!("resource \"{holder}\", which is out") });
     }
     let sql =
         "SELECT name FROM machines WHERE holder = $1 AND id <> $2 AND phase <> 'Gone' LIMIT 1";
     let other = sqlx::query_scalar::<Db, String>(sql).bind(*holder.as_uuid()).bind(*id.as_uuid());
-    let other = other.fetch_optional(&mut *conn).await.doing("read who holds machines")?;
+    let other = other.fetch_optional(&mut *conn).await.context("read who holds machines")?;
     match other {
         Some(what) => Err(Error::FleetRefused(Refusal::MachineHeld(what))),
         None => Ok(()),
@@ -121,6 +121,6 @@ async fn mark(
         .bind(Json(fields.clone()))
         .execute(&mut *conn)
         .await
-        .doing("write a machine")?;
+        .context("write a machine")?;
     Ok(())
 }

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::super::port::Port;
 use super::super::{Conn, Db};
 use super::shards;
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 use crate::keepable;
 use crate::machines::{Cycle, HOLDER, MachineWrite, ShardLease, Written};
 
@@ -131,7 +131,7 @@ async fn update(
     sql.push_bind(shard.to_string());
     sql.push(" RETURNING machines.id");
     let done = sql.build_query_scalar::<Uuid>().fetch_all(&mut *conn).await;
-    Ok(done.doing("write machines")?.into_iter().collect())
+    Ok(done.context("write machines")?.into_iter().collect())
 }
 
 /// Inserts machines whose names no row has.
@@ -164,7 +164,7 @@ async fn insert(
     });
     sql.push(" ON CONFLICT (provider, name) WHERE phase <> 'Gone' DO NOTHING RETURNING id");
     let begun = sql.build_query_scalar::<Uuid>().fetch_all(&mut *conn).await;
-    let begun: BTreeSet<Uuid> = begun.doing("adopt machines")?.into_iter().collect();
+    let begun: BTreeSet<Uuid> = begun.context("adopt machines")?.into_iter().collect();
     let item = |id: Uuid| begun.contains(&id).then(|| MachineRecordId::from_uuid(id));
     Ok(ids.into_iter().map(item).collect())
 }
@@ -190,7 +190,7 @@ pub(super) async fn write_events(conn: &mut Conn, crossings: &[Crossing<'_>]) ->
             .push(now!())
             .push_bind(Json(payload(machine, event)));
     });
-    sql.build().execute(&mut *conn).await.doing("write an event")?;
+    sql.build().execute(&mut *conn).await.context("write an event")?;
     Ok(())
 }
 
@@ -229,7 +229,7 @@ async fn written_by(
             .bind(write_id)
             .fetch_all(&mut *conn)
             .await
-            .doing("read the outcome of a commit")?;
+            .context("read the outcome of a commit")?;
         found.extend(rows);
     }
     Ok(found)
@@ -251,7 +251,7 @@ async fn begun_by(
             .bind(write_id)
             .fetch_optional(&mut *conn)
             .await
-            .doing("read the outcome of a commit")?;
+            .context("read the outcome of a commit")?;
         items.push(found.map(MachineRecordId::from_uuid));
     }
     Ok(items)
@@ -276,7 +276,7 @@ async fn heed(
                 AND machines.owner = ",
         );
         sql.push_bind(lease.shard.to_string());
-        sql.build().execute(&mut *conn).await.doing("note what a shard has read")?;
+        sql.build().execute(&mut *conn).await.context("note what a shard has read")?;
     }
     Ok(())
 }

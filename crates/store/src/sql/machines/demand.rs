@@ -9,7 +9,7 @@ use super::super::port::Port;
 use super::super::record::word;
 use super::super::{Conn, Db};
 use crate::column::Time;
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 use crate::machines::{Demand, JudgedDemand, RollUp};
 
 reads! {
@@ -51,7 +51,7 @@ async fn insert(conn: &mut Conn, it: RollUp) -> Result<JudgedDemand, Error> {
         .bind(Json(trust))
         .execute(&mut *conn)
         .await
-        .doing("write a demand")?;
+        .context("write a demand")?;
     if begun.rows_affected() == 1 {
         return Ok(JudgedDemand { judged, demand: found(conn, &it.cluster).await? });
     }
@@ -61,7 +61,7 @@ async fn insert(conn: &mut Conn, it: RollUp) -> Result<JudgedDemand, Error> {
 async fn replace(conn: &mut Conn, it: RollUp) -> Result<JudgedDemand, Error> {
     let lock = concat!("SELECT cluster FROM fleet_demands WHERE cluster = $1", lock!());
     let locked = sqlx::query::<Db>(lock).bind(it.cluster.as_str()).execute(&mut *conn).await;
-    locked.doing("lock a demand")?;
+    locked.context("lock a demand")?;
     let Demand { shard, needs, mut trust, .. } = found(conn, &it.cluster).await?;
     if shard != it.shard {
         return Err(Error::Served { cluster: it.cluster.to_string(), shard: shard.to_string() });
@@ -82,7 +82,7 @@ async fn replace(conn: &mut Conn, it: RollUp) -> Result<JudgedDemand, Error> {
         .bind(Json(trust))
         .execute(&mut *conn)
         .await
-        .doing("write a demand")?;
+        .context("write a demand")?;
     Ok(JudgedDemand { judged, demand: found(conn, &it.cluster).await? })
 }
 
@@ -93,7 +93,7 @@ async fn versions(conn: &mut Conn, shard: &ShardId) -> Result<Vec<(ClusterId, Ve
         .bind(shard.as_str())
         .fetch_all(&mut *conn)
         .await
-        .doing("read which clusters have demand")?;
+        .context("read which clusters have demand")?;
     let read = |(cluster, version): (String, i64)| {
         Ok((word("a demand", "cluster", &cluster)?, Version(version.unsigned_abs())))
     };
@@ -108,7 +108,7 @@ async fn read(conn: &mut Conn, cluster: &ClusterId) -> Result<Option<Demand>, Er
         .bind(cluster.as_str())
         .fetch_optional(&mut *conn)
         .await
-        .doing("read a demand")?;
+        .context("read a demand")?;
     row.map(DemandRow::demand).transpose()
 }
 
@@ -125,7 +125,7 @@ async fn list(
         .bind(i64::from(count))
         .fetch_all(&mut *conn)
         .await
-        .doing("read demands")?;
+        .context("read demands")?;
     rows.into_iter().map(DemandRow::demand).collect()
 }
 

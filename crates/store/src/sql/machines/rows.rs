@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::super::port::Port;
 use super::super::record::{self, corrupt};
 use super::super::{Conn, Db};
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 use crate::machines::{MachineQuery, Roll, StoredMachine};
 
 reads! {
@@ -101,7 +101,7 @@ async fn page(
     sql.push(" AND id > ").push_bind(after.map_or(Uuid::nil(), |it| *it.as_uuid()));
     sql.push(" ORDER BY id LIMIT ").push_bind(i64::from(count));
     let rows = sql.build_query_as::<MachineRow>().fetch_all(&mut *conn).await;
-    let rows = rows.doing("read machines")?;
+    let rows = rows.context("read machines")?;
     let full = u32::try_from(rows.len()).is_ok_and(|it| it >= count);
     let last = rows.last().map(|it| MachineRecordId::from_uuid(it.id));
     let mut roll = Roll { next: last.filter(|_| full), ..Roll::default() };
@@ -125,7 +125,7 @@ pub(super) async fn one(
     sql.push("id = ").push_bind(*id.as_uuid()).push(lock);
     let row = sql.build_query_as::<MachineRow>().fetch_optional(&mut *conn).await;
     let missing = || Error::NotFound { what: format!("machine \"{id}\"") };
-    row.doing("read a machine")?.ok_or_else(missing)?.stored()
+    row.context("read a machine")?.ok_or_else(missing)?.stored()
 }
 
 /// Every resource that holds a machine of a shard.
@@ -133,7 +133,7 @@ async fn holders(conn: &mut Conn, shard: &ShardId) -> Result<Vec<ResourceId>, Er
     let sql = "SELECT DISTINCT holder FROM machines WHERE holder IS NOT NULL AND owner = $1
         AND phase <> 'Gone'";
     let found = sqlx::query_scalar::<Db, Uuid>(sql).bind(shard.to_string());
-    let found = found.fetch_all(&mut *conn).await.doing("read who holds machines")?;
+    let found = found.fetch_all(&mut *conn).await.context("read who holds machines")?;
     Ok(found.into_iter().map(ResourceId::from_uuid).collect())
 }
 
@@ -145,7 +145,7 @@ async fn holder_beside(
     let sql = "SELECT holder, provider FROM machines WHERE holder IS NOT NULL AND phase <> 'Gone'
         AND provider <> $1 LIMIT 1";
     let found = sqlx::query_as::<Db, (Uuid, String)>(sql).bind(provider.to_owned());
-    let found = found.fetch_optional(&mut *conn).await.doing("read who holds machines")?;
+    let found = found.fetch_optional(&mut *conn).await.context("read who holds machines")?;
     Ok(found.map(|(holder, provider)| (ResourceId::from_uuid(holder), provider)))
 }
 
@@ -166,7 +166,7 @@ async fn find(
     }
     sql.push(") AS records WHERE place = 1) ORDER BY provider");
     let rows = sql.build_query_as::<MachineRow>().fetch_all(&mut *conn).await;
-    rows.doing("find machines")?.into_iter().map(MachineRow::stored).collect()
+    rows.context("find machines")?.into_iter().map(MachineRow::stored).collect()
 }
 
 /// Machines that are gone and that no event in the log names.
@@ -180,7 +180,7 @@ macro_rules! forgotten {
 /// Whether there is a machine to delete.
 pub(crate) async fn has_forgotten(conn: &mut Conn) -> Result<bool, Error> {
     let found = sqlx::query_scalar::<Db, Uuid>(forgotten!()).bind(1_i64);
-    let found = found.fetch_optional(&mut *conn).await.doing("find machines that are gone")?;
+    let found = found.fetch_optional(&mut *conn).await.context("find machines that are gone")?;
     Ok(found.is_some())
 }
 
@@ -188,7 +188,7 @@ pub(crate) async fn has_forgotten(conn: &mut Conn) -> Result<bool, Error> {
 pub(crate) async fn forget(conn: &mut Conn, count: u32) -> Result<u64, Error> {
     let sql = concat!("DELETE FROM machines WHERE id IN (", forgotten!(), ")");
     let done = sqlx::query::<Db>(sql).bind(i64::from(count));
-    let done = done.execute(&mut *conn).await.doing("delete machines")?;
+    let done = done.execute(&mut *conn).await.context("delete machines")?;
     Ok(done.rows_affected())
 }
 

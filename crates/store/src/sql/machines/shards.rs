@@ -10,7 +10,7 @@ use super::super::port::Port;
 use super::super::record::word;
 use super::super::{Conn, Db};
 use crate::column::{Time, micros};
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 use crate::machines::{Acquisition, Brake, List, ListedAt, ShardLease, ShardState};
 
 reads! {
@@ -70,7 +70,7 @@ async fn acquire(
         .bind(micros(span))
         .fetch_optional(&mut *conn)
         .await
-        .doing("acquire a shard")?;
+        .context("acquire a shard")?;
     if let Some((epoch, until, now)) = given {
         let epoch = epoch.unsigned_abs();
         let lease = ShardLease { shard, epoch, holder, until: until.0, now: now.0 };
@@ -101,7 +101,7 @@ async fn renew(
         .bind(micros(span))
         .fetch_optional(&mut *conn)
         .await
-        .doing("renew the lease of a shard")?;
+        .context("renew the lease of a shard")?;
     Ok(given.map(|(until, now)| ShardLease { until: until.0, now: now.0, ..lease }))
 }
 
@@ -115,7 +115,7 @@ async fn release(conn: &mut Conn, lease: &ShardLease) -> Result<bool, Error> {
         .bind(lease.holder)
         .execute(&mut *conn)
         .await
-        .doing("release a shard")?;
+        .context("release a shard")?;
     Ok(done.rows_affected() > 0)
 }
 
@@ -133,7 +133,7 @@ pub(crate) async fn fence(conn: &mut Conn, lease: &ShardLease) -> Result<(), Err
         .bind(lease.holder)
         .fetch_optional(&mut *conn)
         .await
-        .doing("check whether a lease still holds")?;
+        .context("check whether a lease still holds")?;
     let lost = || Error::LeaseLost { what: format!("shard \"{}\"", lease.shard) };
     held.map(|_| ()).ok_or_else(lost)
 }
@@ -145,7 +145,7 @@ pub(crate) async fn quiesce(conn: &mut Conn, shard: &ShardId) -> Result<(), Erro
         .bind(shard.as_str())
         .fetch_optional(&mut *conn)
         .await
-        .doing("wait for the writes of a shard")?;
+        .context("wait for the writes of a shard")?;
     Ok(())
 }
 
@@ -157,7 +157,7 @@ async fn all(conn: &mut Conn) -> Result<Vec<ShardState>, Error> {
         " AS now FROM shards ORDER BY id"
     );
     let rows = sqlx::query_as::<Db, ShardRow>(sql).fetch_all(&mut *conn).await;
-    rows.doing("read shards")?.into_iter().map(ShardRow::state).collect()
+    rows.context("read shards")?.into_iter().map(ShardRow::state).collect()
 }
 
 /// Reads one shard.
@@ -168,7 +168,7 @@ async fn read(conn: &mut Conn, id: &ShardId) -> Result<Option<ShardState>, Error
         " AS now FROM shards WHERE id = $1"
     );
     let row = sqlx::query_as::<Db, ShardRow>(sql).bind(id.as_str()).fetch_optional(&mut *conn);
-    row.await.doing("read a shard")?.map(ShardRow::state).transpose()
+    row.await.context("read a shard")?.map(ShardRow::state).transpose()
 }
 
 /// Puts a brake on a shard or takes it off; the first time counts.
@@ -191,7 +191,7 @@ async fn brake_or_loosen(
         ),
     };
     let written = sqlx::query::<Db>(sql).bind(id.as_str()).bind(on).execute(&mut *conn).await;
-    written.doing("brake a shard")?;
+    written.context("brake a shard")?;
     read(conn, id).await?.ok_or_else(|| missing(id))
 }
 
@@ -219,7 +219,7 @@ pub(crate) async fn write_lists(
         " ON CONFLICT (shard, provider) DO UPDATE SET revision = excluded.revision,
             credence = excluded.credence, listed_at = excluded.listed_at",
     );
-    sql.build().execute(&mut *conn).await.doing("write how far a list was read")?;
+    sql.build().execute(&mut *conn).await.context("write how far a list was read")?;
     Ok(())
 }
 
@@ -231,7 +231,7 @@ async fn lists(conn: &mut Conn, shard: &ShardId) -> Result<Vec<ListedAt>, Error>
         .bind(shard.as_str())
         .fetch_all(&mut *conn)
         .await
-        .doing("read how far lists were read")?;
+        .context("read how far lists were read")?;
     let read = |(provider, revision, credence, at): (String, Vec<u8>, String, Time)| {
         let credence = word(&format!("list of \"{provider}\""), "credence", &credence)?;
         Ok(ListedAt { list: List { provider, revision, credence }, at: at.0 })

@@ -16,7 +16,7 @@ use super::super::resources::load;
 use super::super::{Conn, Db, provider_configs};
 use super::{EntryRow, entry_columns, postpone};
 use crate::column::Time;
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 use crate::jitter;
 use crate::port::WorkItem;
 use crate::port::{Batch, Held, Leased};
@@ -41,7 +41,8 @@ impl Port {
 /// Whether anything is due: one cheap read.
 async fn is_due(conn: &mut Conn) -> Result<bool, Error> {
     let sql = concat!("SELECT 1 FROM queue WHERE ", due!(), " LIMIT 1");
-    let found = sqlx::query::<Db>(sql).fetch_optional(&mut *conn).await.doing("find due items")?;
+    let found =
+        sqlx::query::<Db>(sql).fetch_optional(&mut *conn).await.context("find due items")?;
     Ok(found.is_some())
 }
 
@@ -64,7 +65,7 @@ async fn claim(
         .bind(i64::from(count))
         .fetch_all(&mut *conn)
         .await
-        .doing("find due items")?;
+        .context("find due items")?;
     let Some(now) = rows.first().map(|row| row.now.0) else {
         return Ok(Batch::default());
     };
@@ -152,7 +153,7 @@ async fn lease(
             .push_bind(i64::from(entry.attempts));
     });
     sql.push(") AS v WHERE queue.record = v.column1 AND queue.kind = v.column2");
-    sql.build().execute(&mut *conn).await.doing("lease items")?;
+    sql.build().execute(&mut *conn).await.context("lease items")?;
     Ok(claimed)
 }
 

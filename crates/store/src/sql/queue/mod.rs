@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::port::Port;
 use super::{Conn, Db};
 use crate::column::{Ids, Time, micros};
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 use crate::port::WorkItem;
 use crate::port::{Release, Stay};
 use crate::queue::QueueStatus;
@@ -118,7 +118,7 @@ async fn queue_status(conn: &mut Conn, item: WorkItem) -> Result<Option<QueueSta
         .bind(item.kind())
         .fetch_optional(conn)
         .await
-        .doing("read an entry of the queue")?;
+        .context("read an entry of the queue")?;
     let (reason, trouble) = words.unwrap_or_default();
     Ok(Some(QueueStatus { entry: entry.entry(), reason, trouble, now: entry.now.0 }))
 }
@@ -136,7 +136,7 @@ pub(crate) async fn insert(conn: &mut Conn, items: &[WorkItem]) -> Result<(), Er
         values.push_bind(item.id()).push_bind(item.kind()).push(now!());
         values.push("0, 0, 0").push_bind(false);
     });
-    sql.build().execute(&mut *conn).await.doing("enter an item into the queue")?;
+    sql.build().execute(&mut *conn).await.context("enter an item into the queue")?;
     Ok(())
 }
 
@@ -164,7 +164,7 @@ pub(crate) async fn entry(
         .bind(item.kind())
         .fetch_optional(&mut *conn)
         .await
-        .doing("read an entry of the queue")
+        .context("read an entry of the queue")
 }
 
 /// Writes the reasons of items that keep their leases. Returns how many of the leases are still
@@ -186,7 +186,7 @@ async fn stay(conn: &mut Conn, stays: &[Stay]) -> Result<usize, Error> {
             .push_bind(*finished);
     });
     sql.push(OWN_LEASES);
-    let held = sql.build().execute(&mut *conn).await.doing("see who holds a lease")?;
+    let held = sql.build().execute(&mut *conn).await.context("see who holds a lease")?;
     Ok(usize::try_from(held.rows_affected()).unwrap_or(usize::MAX))
 }
 
@@ -214,7 +214,7 @@ pub(crate) async fn forget_reason(conn: &mut Conn, item: WorkItem) -> Result<(),
         .bind(item.kind())
         .execute(&mut *conn)
         .await
-        .doing("delete a reason")?;
+        .context("delete a reason")?;
     Ok(())
 }
 
@@ -255,7 +255,7 @@ async fn release(conn: &mut Conn, releases: &[&Release]) -> Result<Given, Error>
     });
     sql.push(OWN_LEASES).push(concat!(" RETURNING due <= ", now!()));
     let given = sql.build_query_scalar::<Option<bool>>().fetch_all(&mut *conn).await;
-    let given = given.doing("give a lease back")?;
+    let given = given.context("give a lease back")?;
     Ok(Given { count: given.len(), due: given.contains(&Some(true)) })
 }
 
@@ -292,7 +292,7 @@ pub(crate) async fn postpone(
         .bind(reason)
         .execute(&mut *conn)
         .await
-        .doing("postpone an item")?;
+        .context("postpone an item")?;
     Ok(postponed.rows_affected() > 0)
 }
 
@@ -320,7 +320,7 @@ pub(crate) async fn wake_kind(
         .bind(kind)
         .execute(&mut *conn)
         .await
-        .doing("wake an item")?;
+        .context("wake an item")?;
     Ok(woken.rows_affected())
 }
 
@@ -347,7 +347,7 @@ async fn wake_labels(conn: &mut Conn, ids: Vec<Uuid>) -> Result<u64, Error> {
         labelled!("$1")
     );
     let due = sqlx::query_scalar::<Db, i64>(sql).bind(Ids(ids.clone())).fetch_one(&mut *conn).await;
-    let due = due.doing("find due items")?.unsigned_abs();
+    let due = due.context("find due items")?.unsigned_abs();
     if due == asked {
         return Ok(due);
     }
@@ -362,7 +362,7 @@ async fn wake_labels(conn: &mut Conn, ids: Vec<Uuid>) -> Result<u64, Error> {
         labelled!("$1")
     );
     let woken = sqlx::query::<Db>(sql).bind(Ids(ids)).execute(&mut *conn).await;
-    Ok(due + woken.doing("wake items")?.rows_affected())
+    Ok(due + woken.context("wake items")?.rows_affected())
 }
 
 /// Makes every item due now: the relist that covers what a watch missed.
@@ -375,7 +375,7 @@ pub(crate) async fn wake_all(conn: &mut Conn) -> Result<u64, Error> {
         " END WHERE kind <> 'resource' OR NOT EXISTS (
             SELECT 1 FROM resources WHERE id = queue.record AND phase = 'Deleted')"
     );
-    let woken = sqlx::query::<Db>(sql).execute(&mut *conn).await.doing("wake every item")?;
+    let woken = sqlx::query::<Db>(sql).execute(&mut *conn).await.context("wake every item")?;
     Ok(woken.rows_affected())
 }
 
@@ -387,7 +387,7 @@ pub(crate) async fn unpark(conn: &mut Conn, item: WorkItem) -> Result<(), Error>
         .bind(false)
         .execute(&mut *conn)
         .await
-        .doing("unpark an item of the queue")?;
+        .context("unpark an item of the queue")?;
     Ok(())
 }
 
@@ -398,6 +398,6 @@ pub(crate) async fn remove(conn: &mut Conn, item: WorkItem) -> Result<(), Error>
         .bind(item.kind())
         .execute(&mut *conn)
         .await
-        .doing("take an item out of the queue")?;
+        .context("take an item out of the queue")?;
     Ok(())
 }

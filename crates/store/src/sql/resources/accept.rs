@@ -12,7 +12,7 @@ use super::super::group::Batchable;
 use super::super::port::Port;
 use super::super::{Conn, Db, audit, events, idempotency, names, provider_configs, queue, record};
 use crate::column::{Ids, Time};
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 use crate::port::Acceptance;
 use crate::port::WorkItem;
 
@@ -107,7 +107,7 @@ async fn hold_placements(conn: &mut Conn, group: &[Arc<Declared>]) -> Result<(),
         .bind(Ids(projects.into_iter().collect()))
         .fetch_all(&mut *conn)
         .await
-        .doing("read a placement")?;
+        .context("read a placement")?;
     let worlds: BTreeMap<Uuid, String> = worlds.into_iter().collect();
     let holds = |it: &Arc<Declared>| {
         let found = worlds.get(it.resource().fields().project.as_uuid());

@@ -14,7 +14,7 @@ use super::super::port::Port;
 use super::super::record::{self, Move};
 use super::super::{Conn, Db, events, names, provider_configs, queue, tokens};
 use super::{load, tombstone};
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 use crate::port::ResourceWrite;
 
 impl Port {
@@ -112,6 +112,6 @@ async fn release_tenancy(conn: &mut Conn, resource: &Resource) -> Result<(), Err
         .bind(resource.fields().tenancy.as_uuid())
         .execute(&mut *conn)
         .await
-        .doing("release a tenancy resource")?;
+        .context("release a tenancy resource")?;
     Ok(())
 }

@@ -14,7 +14,7 @@ use super::super::tenancy::labels as layers;
 use super::super::tokens::TokenRow;
 use super::super::{Conn, Db};
 use crate::column::Time;
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 use crate::port::Layer;
 use crate::resources::{ConfigState, ResourceContext};
 use crate::worlds::WorldState;
@@ -75,7 +75,7 @@ struct PeerCells {
     lost_since: Option<Time>,
     asked_at: Option<Time>,
     acknowledged: Option<i64>,
-    heard_by: Option<i64>,
+    claimed_by: Option<i64>,
     peer_key_id: Option<String>,
 }
 
@@ -92,7 +92,7 @@ async fn read(conn: &mut Conn, resource: &Resource) -> Result<ResourceContext, E
         t.consumed_key, t.consumed_at, t.revoked_at,
         p.id AS peer_id, p.generation AS peer_generation, p.nonce, p.public_key, p.registered_at,
         p.stage, p.cordoned_at, p.key_revoked_at, p.deregistered_at, p.cause, p.forced_by,
-        p.forced_at, p.lost_since, p.asked_at, p.acknowledged, p.heard_by,
+        p.forced_at, p.lost_since, p.asked_at, p.acknowledged, p.claimed_by,
         p.key_id AS peer_key_id
         FROM (SELECT 1 AS it) AS one
         LEFT JOIN worlds AS w ON w.name = $1
@@ -110,7 +110,7 @@ async fn read(conn: &mut Conn, resource: &Resource) -> Result<ResourceContext, E
         .bind(project.as_uuid())
         .fetch_all(&mut *conn)
         .await
-        .doing("read what is beside a resource")?;
+        .context("read what is beside a resource")?;
     let mut beside = context(rows, resource)?;
     if !beside.labels.is_empty() {
         beside.definitions = layers::definitions(conn).await?;
@@ -219,7 +219,7 @@ impl PeerCells {
             lost_since: self.lost_since,
             asked_at: self.asked_at,
             acknowledged: self.acknowledged,
-            heard_by: self.heard_by,
+            claimed_by: self.claimed_by,
             key_id: self.peer_key_id?,
         })
     }

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::super::port::Port;
 use super::super::{Conn, Db, queue, record};
 use super::{commit, load, tombstone};
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 use crate::port::WorkItem;
 use crate::port::{Command, ResourceWrite};
 
@@ -119,6 +119,6 @@ async fn has_live_peer(conn: &mut Conn, id: ResourceId) -> Result<bool, Error> {
         .bind(id.as_uuid())
         .fetch_optional(&mut *conn)
         .await
-        .doing("find a live peer")?;
+        .context("find a live peer")?;
     Ok(found.is_some())
 }

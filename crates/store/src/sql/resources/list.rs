@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::super::port::Port;
 use super::super::{Conn, Db};
 use super::load::{ResourceRow, record_columns, record_tables};
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 use crate::resources::{DisplayNames, ListedResource, ResourceFilter};
 
 reads! {
@@ -66,7 +66,7 @@ async fn display_names(conn: &mut Conn, id: ResourceId) -> Result<Option<Display
     );
     let row =
         sqlx::query_as::<Db, DisplayNamesRow>(sql).bind(id.as_uuid()).fetch_optional(conn).await;
-    Ok(row.doing("read what a resource is called")?.map(DisplayNamesRow::display_names))
+    Ok(row.context("read what a resource is called")?.map(DisplayNamesRow::display_names))
 }
 
 async fn ids(
@@ -81,7 +81,7 @@ async fn ids(
         sql.push(" AND r.project = ").push_bind(*project.as_uuid());
     }
     sql.push(" ORDER BY r.id LIMIT ").push_bind(i64::from(count));
-    let ids = sql.build_query_scalar::<Uuid>().fetch_all(conn).await.doing("list resources")?;
+    let ids = sql.build_query_scalar::<Uuid>().fetch_all(conn).await.context("list resources")?;
     Ok(ids.into_iter().map(ResourceId::from_uuid).collect())
 }
 
@@ -115,7 +115,7 @@ async fn list(
         sql.push(" AND r.phase <> 'Deleted'");
     }
     sql.push(" ORDER BY r.id LIMIT ").push_bind(i64::from(count));
-    let rows = sql.build_query_as::<ListedRow>().fetch_all(conn).await.doing("list resources")?;
+    let rows = sql.build_query_as::<ListedRow>().fetch_all(conn).await.context("list resources")?;
     let listed = |row: ListedRow| {
         Ok(ListedResource { record: row.record.record()?, names: row.names.display_names() })
     };

@@ -17,7 +17,7 @@ use super::super::port::Port;
 use super::super::record::{self, Read, corrupt, from_json, generation, version, word};
 use super::super::{Conn, Db, names};
 use crate::column::{Ids, Time};
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 
 reads! {
     fn resource(id: ResourceId) -> Record<Resource> = |conn| one(conn, id);
@@ -82,7 +82,7 @@ pub(crate) async fn many(
         .bind(Ids(ids))
         .fetch_all(&mut *conn)
         .await
-        .doing("read resources")?;
+        .context("read resources")?;
     Ok(rows.into_iter().map(|row| (row.id, row.record())).collect())
 }
 
@@ -145,7 +145,7 @@ pub(crate) async fn update(conn: &mut Conn, changed: &[&Fields]) -> Result<(), E
             .push_bind(Time(next.phase_since));
     });
     sql.push(") AS v WHERE resources.id = v.column1");
-    sql.build().execute(&mut *conn).await.doing("write a resource")?;
+    sql.build().execute(&mut *conn).await.context("write a resource")?;
     Ok(())
 }
 

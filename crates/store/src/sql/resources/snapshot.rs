@@ -22,7 +22,7 @@ use super::super::port::Port;
 use super::super::record::{corrupt, from_json, word};
 use super::super::{Conn, Db};
 use crate::column::Time;
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 use crate::port::Snapshot;
 
 impl Port {
@@ -121,7 +121,7 @@ async fn read(conn: &mut Conn, named: &Named) -> Result<Snapshot, Error> {
         .bind(key)
         .fetch_one(&mut *conn)
         .await
-        .doing("read the views of a declaration")?;
+        .context("read the views of a declaration")?;
     row.snapshot(named)
 }
 

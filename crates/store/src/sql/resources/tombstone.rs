@@ -12,7 +12,7 @@ use super::super::port::Port;
 use super::super::{Conn, Db, queue};
 use super::load;
 use crate::column::micros;
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 use crate::port::WorkItem;
 
 writes! {
@@ -45,7 +45,7 @@ pub(crate) async fn create(conn: &mut Conn, resource: &Resource) -> Result<(), E
         .bind(resource.fields().project.as_uuid())
         .execute(&mut *conn)
         .await
-        .doing("create a tombstone")?;
+        .context("create a tombstone")?;
     if created.rows_affected() == 0 {
         return Ok(());
     }
@@ -70,7 +70,7 @@ async fn expire(
         .bind(id.as_uuid())
         .execute(&mut *conn)
         .await
-        .doing("delete a tombstone")?;
+        .context("delete a tombstone")?;
     queue::remove(conn, item).await?;
     Ok(true)
 }
@@ -87,5 +87,5 @@ async fn expired(conn: &mut Conn, keep: Duration, count: u32) -> Result<Vec<Uuid
         .bind(i64::from(count))
         .fetch_all(&mut *conn)
         .await
-        .doing("find old tombstones")
+        .context("find old tombstones")
 }

@@ -12,7 +12,7 @@ use super::super::record::{from_json, word};
 use super::super::{Conn, Db};
 use super::{insert, remove};
 use crate::column::Time;
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 
 reads! {
     fn blueprints() -> Vec<Blueprint> = |conn| blueprints(conn);
@@ -57,7 +57,7 @@ async fn blueprints(conn: &mut Conn) -> Result<Vec<Blueprint>, Error> {
     let rows = sqlx::query_as::<Db, (Uuid, String)>("SELECT id, name FROM blueprints ORDER BY id")
         .fetch_all(conn)
         .await
-        .doing("read blueprints")?;
+        .context("read blueprints")?;
     let blueprint = |(id, name): (Uuid, String)| {
         let name = word(&format!("blueprint \"{id}\""), "name", &name)?;
         Ok(Blueprint { id: BlueprintId::from_uuid(id), name })
@@ -100,7 +100,7 @@ async fn versions(conn: &mut Conn, blueprint: BlueprintId) -> Result<Vec<Bluepri
         .bind(blueprint.as_uuid())
         .fetch_all(conn)
         .await
-        .doing("read blueprint versions")?;
+        .context("read blueprint versions")?;
     rows.into_iter().map(VersionRow::version).collect()
 }
 
@@ -122,7 +122,7 @@ async fn named(
         .bind(credential)
         .fetch_one(conn)
         .await
-        .doing("read what a declaration names")?;
+        .context("read what a declaration names")?;
     let version = version.map(BlueprintVersionId::from_uuid);
     Ok((version, credential.map(CredentialId::from_uuid)))
 }
@@ -146,7 +146,7 @@ async fn create_cloud(conn: &mut Conn, it: &Cloud) -> Result<(), Error> {
 async fn clouds(conn: &mut Conn) -> Result<Vec<Cloud>, Error> {
     type Row = (Uuid, String, String, Json<Value>);
     let sql = "SELECT id, name, provider, endpoint FROM clouds ORDER BY id";
-    let rows = sqlx::query_as::<Db, Row>(sql).fetch_all(conn).await.doing("read clouds")?;
+    let rows = sqlx::query_as::<Db, Row>(sql).fetch_all(conn).await.context("read clouds")?;
     let cloud = |(id, name, provider, endpoint): Row| {
         let row = format!("cloud \"{id}\"");
         Ok(Cloud {

@@ -11,7 +11,7 @@ use super::super::record::{corrupt, word};
 use super::super::{Conn, Db};
 use super::{change, insert, remove, withdraw};
 use crate::column::Time;
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 
 reads! {
     fn credentials() -> Vec<Credential> = |conn| list(conn);
@@ -59,8 +59,10 @@ async fn list(conn: &mut Conn) -> Result<Vec<Credential>, Error> {
     let sql = "SELECT c.id, c.name, c.cloud, d.provider, c.mount, c.path, c.expires_at,
             c.revoked_at
         FROM credentials AS c JOIN clouds AS d ON d.id = c.cloud ORDER BY c.id";
-    let rows =
-        sqlx::query_as::<Db, CredentialRow>(sql).fetch_all(conn).await.doing("read credentials")?;
+    let rows = sqlx::query_as::<Db, CredentialRow>(sql)
+        .fetch_all(conn)
+        .await
+        .context("read credentials")?;
     rows.into_iter().map(CredentialRow::credential).collect()
 }
 
@@ -98,7 +100,7 @@ async fn assignments(conn: &mut Conn, project: ProjectId) -> Result<Vec<Assignme
         .bind(project.as_uuid())
         .fetch_all(conn)
         .await
-        .doing("read assignments")?;
+        .context("read assignments")?;
     let assignment = |(credential, requested_by, state, decided_by, decided_at): Row| {
         let row = format!("assignment of \"{credential}\"");
         Ok(Assignment {

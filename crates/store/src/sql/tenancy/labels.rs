@@ -9,7 +9,7 @@ use super::super::port::Port;
 use super::super::record::word;
 use super::super::{Conn, Db};
 use super::insert;
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 use crate::port::Layer;
 
 reads! {
@@ -29,7 +29,7 @@ async fn write(conn: &mut Conn, layer: Layer, labels: &Labels) -> Result<(), Err
         .bind(layer.owner())
         .execute(&mut *conn)
         .await
-        .doing("write labels")?;
+        .context("write labels")?;
     for (key, value) in labels {
         let sql = "INSERT INTO labels (layer, owner, key, value) VALUES ($1, $2, $3, $4)";
         let query = sqlx::query::<Db>(sql)
@@ -60,7 +60,7 @@ async fn read_all<const N: usize>(
         any.push_unseparated(")");
     }
     let rows = sql.build_query_as::<(String, Uuid, String, String)>().fetch_all(conn).await;
-    let rows = rows.doing("read labels")?;
+    let rows = rows.context("read labels")?;
     let mut all = layers.map(|_| Labels::new());
     for (name, owner, key, value) in rows {
         let row = format!("the labels of {name} \"{owner}\"");
@@ -86,7 +86,7 @@ pub(crate) async fn definitions(conn: &mut Conn) -> Result<Vec<Definition>, Erro
     let rows = sqlx::query_as::<Db, (String, bool)>(sql)
         .fetch_all(conn)
         .await
-        .doing("read label definitions")?;
+        .context("read label definitions")?;
     let definition = |(key, propagatable): (String, bool)| {
         Ok(Definition { key: word("a label definition", "key", &key)?, propagatable })
     };

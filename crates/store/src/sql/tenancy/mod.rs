@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::{Conn, Db};
 use crate::column::Time;
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 
 type Arguments = <Db as sqlx::Database>::Arguments;
 
@@ -52,7 +52,7 @@ async fn withdraw(
     kind: &str,
 ) -> Result<(), Error> {
     let done = sqlx::query::<Db>(sql).bind(id).bind(Time(at)).execute(conn).await;
-    if done.doing("withdraw a row")?.rows_affected() == 1 {
+    if done.context("withdraw a row")?.rows_affected() == 1 {
         return Ok(());
     }
     Err(Error::NotFound { what: format!("{kind} \"{id}\"") })
@@ -60,6 +60,6 @@ async fn withdraw(
 
 /// Changes one row that must be as it was read.
 async fn change(conn: &mut Conn, query: Query<'_, Db, Arguments>) -> Result<(), Error> {
-    let done = query.execute(conn).await.doing("change a row")?;
+    let done = query.execute(conn).await.context("change a row")?;
     if done.rows_affected() == 1 { Ok(()) } else { Err(Error::Conflict) }
 }

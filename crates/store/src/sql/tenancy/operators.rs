@@ -10,7 +10,7 @@ use super::super::record::word;
 use super::super::{Conn, Db};
 use super::{insert, withdraw};
 use crate::column::Time;
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 
 reads! {
     fn operator_tokens(after: Option<OperatorTokenId>, count: u32) -> Vec<OperatorToken>
@@ -66,7 +66,7 @@ async fn find(conn: &mut Conn, hash: TokenHash) -> Result<Option<OperatorToken>,
         .bind(hash.as_bytes().as_slice())
         .fetch_optional(conn)
         .await
-        .doing("find an operator token")?;
+        .context("find an operator token")?;
     row.map(TokenRow::token).transpose()
 }
 
@@ -83,7 +83,7 @@ async fn list(
         .bind(i64::from(count))
         .fetch_all(conn)
         .await
-        .doing("read operator tokens")?;
+        .context("read operator tokens")?;
     rows.into_iter().map(TokenRow::token).collect()
 }
 

@@ -13,7 +13,7 @@ use super::super::record::word;
 use super::super::{Conn, Db};
 use super::{Arguments, change, insert, remove};
 use crate::column::Time;
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 
 reads! {
     fn projects(after: Option<ProjectId>, count: u32) -> Vec<Project>
@@ -82,7 +82,7 @@ async fn list(
         .bind(i64::from(count))
         .fetch_all(conn)
         .await
-        .doing("read projects")?;
+        .context("read projects")?;
     rows.into_iter().map(project).collect()
 }
 
@@ -100,7 +100,7 @@ async fn one(
     conn: &mut Conn,
     query: QueryAs<'_, Db, ProjectRow, Arguments>,
 ) -> Result<Option<Project>, Error> {
-    query.fetch_optional(conn).await.doing("read a project")?.map(project).transpose()
+    query.fetch_optional(conn).await.context("read a project")?.map(project).transpose()
 }
 
 type ProjectRow = (Uuid, String, String);
@@ -139,7 +139,7 @@ async fn read_placement(
         .bind(project.as_uuid())
         .fetch_optional(conn)
         .await
-        .doing("read a placement")?;
+        .context("read a placement")?;
     row.map(read_row).transpose()
 }
 
@@ -163,7 +163,7 @@ async fn placements(
         .bind(i64::from(count))
         .fetch_all(conn)
         .await
-        .doing("list placements")?;
+        .context("list placements")?;
     rows.into_iter().map(read_row).collect()
 }
 
@@ -215,7 +215,7 @@ async fn occupancy(conn: &mut Conn, project: ProjectId) -> Result<Occupancy, Err
         .bind(project.as_uuid())
         .fetch_one(conn)
         .await
-        .doing("count what a project holds")?;
+        .context("count what a project holds")?;
     Ok(Occupancy { rows: rows.unsigned_abs(), tombstones: tombstones.unsigned_abs() })
 }
 
@@ -225,7 +225,7 @@ async fn tenancy(conn: &mut Conn, id: TenancyId) -> Result<Option<TenancyResourc
         .bind(id.as_uuid())
         .fetch_optional(conn)
         .await
-        .doing("read a tenancy resource")?;
+        .context("read a tenancy resource")?;
     Ok(row.map(|(project, created_at, released_at)| TenancyResource {
         id,
         project: ProjectId::from_uuid(project),

@@ -10,7 +10,7 @@ use super::super::port::Port;
 use super::super::resources::load;
 use super::super::{Conn, Db};
 use crate::column::{Time, micros};
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 
 writes! {
     fn issue(key: ServerKey, resource: ResourceId, generation: Generation, lifetime: Lifetime) -> ()
@@ -46,6 +46,6 @@ async fn insert(
         .bind(micros(lifetime.as_duration()))
         .execute(&mut *conn)
         .await
-        .doing("issue a token")?;
+        .context("issue a token")?;
     Ok(())
 }

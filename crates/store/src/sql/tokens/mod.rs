@@ -19,7 +19,7 @@ use super::port::Port;
 use super::record::{corrupt, generation, word};
 use super::{Conn, Db};
 use crate::column::Time;
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 use crate::resources::TokenSummary;
 
 reads! {
@@ -63,7 +63,7 @@ async fn one(conn: &mut Conn, id: TokenId, locked: bool) -> Result<Option<Token>
         .bind(id.as_uuid())
         .fetch_optional(&mut *conn)
         .await
-        .doing("read a token")?;
+        .context("read a token")?;
     row.map(TokenRow::token).transpose()
 }
 
@@ -82,7 +82,7 @@ async fn rows_of_resource(conn: &mut Conn, resource: ResourceId) -> Result<Vec<T
         .bind(resource.as_uuid())
         .fetch_all(&mut *conn)
         .await
-        .doing("read tokens")
+        .context("read tokens")
 }
 
 /// Readable tokens after an id, in the order of their ids, with what redeeming needs of their
@@ -130,7 +130,7 @@ async fn rows_after(
         sql.push(" AND t.project = ").push_bind(*project.as_uuid());
     }
     sql.push(" ORDER BY t.id LIMIT ").push_bind(i64::try_from(count).unwrap_or(i64::MAX));
-    sql.build_query_as::<ListedTokenRow>().fetch_all(conn).await.doing("list tokens")
+    sql.build_query_as::<ListedTokenRow>().fetch_all(conn).await.context("list tokens")
 }
 
 #[derive(sqlx::FromRow)]

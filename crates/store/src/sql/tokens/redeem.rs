@@ -12,7 +12,7 @@ use super::super::resources::load;
 use super::super::{Conn, Db, peers, queue, record};
 use super::one;
 use crate::column::Time;
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 use crate::port::WorkItem;
 
 wakes! {
@@ -27,7 +27,7 @@ async fn consume_and_register(conn: &mut Conn, request: &Request) -> Result<Outc
         .bind(id.as_uuid())
         .fetch_optional(&mut *conn)
         .await
-        .doing("read a token")?;
+        .context("read a token")?;
     let Some(resource) = resource.map(ResourceId::from_uuid) else {
         return Ok(Outcome::Refused(Refusal::WrongVerifier));
     };
@@ -66,6 +66,6 @@ async fn consume(conn: &mut Conn, id: TokenId, by: &Consumption) -> Result<(), E
         .bind(Time(by.at))
         .execute(&mut *conn)
         .await
-        .doing("consume a token")?;
+        .context("consume a token")?;
     Ok(())
 }

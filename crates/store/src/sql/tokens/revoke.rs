@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::super::{Conn, Db};
 use super::rows_of_resource;
 use crate::column::Time;
-use crate::error::{Doing as _, Error};
+use crate::error::{Context as _, Error};
 
 /// Writes the tokens that change with a write of their resource, as the domain decided. The write
 /// has locked the resource's row, so that none of them is issued or redeemed meanwhile. A row that
@@ -39,7 +39,7 @@ pub(crate) async fn with_write(
             .bind(Time::some(token.revoked_at))
             .execute(&mut *conn)
             .await
-            .doing("write a token")?;
+            .context("write a token")?;
     }
     Ok(())
 }
@@ -47,6 +47,11 @@ pub(crate) async fn with_write(
 async fn revoke_unreadable(conn: &mut Conn, id: Uuid, now: Timestamp) -> Result<(), Error> {
     let sql = "UPDATE tokens SET revoked_at = $2
         WHERE id = $1 AND consumed_at IS NULL AND revoked_at IS NULL";
-    sqlx::query::<Db>(sql).bind(id).bind(Time(now)).execute(conn).await.doing("revoke a token")?;
+    sqlx::query::<Db>(sql)
+        .bind(id)
+        .bind(Time(now))
+        .execute(conn)
+        .await
+        .context("revoke a token")?;
     Ok(())
 }

@@ -231,8 +231,8 @@ fn a_missing_answer_is_unknown_and_names_its_cause() {
             let folded = fold(&it, &name_ledger, &snapshot);
             assert_eq!(folded.facts, facts, "{why:?}");
             let unknown = |it: &Sighting| it.answer == Answer::Unknown(why);
-            let unheard = folded.sightings.iter().filter(|it| unknown(it)).count();
-            assert_eq!(unheard, usize::from(facts.gate == Gate::Ready), "{snapshot:?}");
+            let unanswered = folded.sightings.iter().filter(|it| unknown(it)).count();
+            assert_eq!(unanswered, usize::from(facts.gate == Gate::Ready), "{snapshot:?}");
         }
     }
     let shut = bent(|it| it.namespace_ready = Ok(false));

@@ -326,8 +326,8 @@ fn nothing_is_reclaimed_from_an_untrusted_cluster() {
         assert_eq!(slots(&plan, Cause::Reclaim), [0_u32; 0]);
         plan.report.clusters[0].held_back
     };
-    let unheard = nodes();
-    assert_eq!(held_back(&unheard, RUN), Some(HeldBack::FirstRollUp));
+    let unanswered = nodes();
+    assert_eq!(held_back(&unanswered, RUN), Some(HeldBack::FirstRollUp));
     let mut fallen = nodes();
     fallen.hear("a", (0..40).map(|it| need(it, 4)).collect());
     assert_eq!(fallen.hear("a", vec![]), Judged::Held);

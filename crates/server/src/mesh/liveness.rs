@@ -1,4 +1,4 @@
-//! Which nodes this server judges, and how long their silence may last.
+//! Which nodes this server decides the liveness of, and when a node counts as lost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,9 +20,9 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// After this many failed writes a round ends: the database fails, not the row of one node.
 const FAILURES_MAX: usize = 3;
 
-/// How many looks at the nodes fit into the patience with them. A process that looks less than half
-/// as often was stopped or starved.
-const LOOKS: u32 = 4;
+/// How many checks of the nodes fit into the timeout of a heartbeat. A process that checks less than
+/// half as often was stopped or starved.
+const CHECKS_PER_TIMEOUT: u32 = 4;
 
 /// How long a node is unknown, and how long until it counts as lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct UnknownFor {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Expected {
-    heard_by: Option<ServerNumber>,
+    claimed_by: Option<ServerNumber>,
     since: Instant,
 }
 
@@ -43,7 +43,7 @@ impl Mesh {
         let mut inner = self.inner();
         inner.expected.remove(&id);
         if let Some(node) = inner.nodes.get_mut(&id) {
-            node.heard_by = Some(by);
+            node.claimed_by = Some(by);
             node.claimed_at = Some(Instant::now());
             node.lost = false;
         }
@@ -54,7 +54,7 @@ impl Mesh {
         self.inner().number = Some(number);
     }
 
-    /// This server is absent: it vouches for no node and judges none.
+    /// This server is absent: it reports no node as live or lost.
     pub fn vanish(&self) {
         let mut inner = self.inner();
         inner.number = None;
@@ -67,9 +67,9 @@ impl Mesh {
         let mut inner = self.inner();
         let before = std::mem::take(&mut inner.expected);
         inner.present.clone_from(&sighting.present);
-        for (id, heard_by) in &sighting.unclaimed {
-            let known = before.get(id).filter(|it| it.heard_by == *heard_by);
-            let fresh = Expected { heard_by: *heard_by, since: Instant::now() };
+        for (id, claimed_by) in &sighting.unclaimed {
+            let known = before.get(id).filter(|it| it.claimed_by == *claimed_by);
+            let fresh = Expected { claimed_by: *claimed_by, since: Instant::now() };
             // It was claimed after the poll.
             let own = inner.nodes.get(id).is_some_and(|it| inner.is_own(it));
             if !own {
@@ -92,33 +92,33 @@ impl Mesh {
     pub fn unknown_for(&self, id: PeerId) -> Option<UnknownFor> {
         let inner = self.inner();
         let expected = inner.expected.get(&id)?;
-        let patience = self.patience();
+        let timeout = self.loss_timeout();
         let counted = inner.counted_from(expected.since).elapsed();
-        let left = patience.saturating_sub(counted);
+        let left = timeout.saturating_sub(counted);
         Some(UnknownFor { elapsed: expected.since.elapsed(), left })
     }
 
     /// Records lost nodes until the server stops.
     pub async fn listen(self: Arc<Self>, store: Arc<Store>, mut stop: watch::Receiver<bool>) {
-        let look_every = self.patience() / LOOKS;
-        let (mut looked_at, mut next) = (Instant::now(), None);
+        let check_every = self.loss_timeout() / CHECKS_PER_TIMEOUT;
+        let (mut checked_at, mut next) = (Instant::now(), None);
         loop {
             tokio::select! {
                 () = stopped(&mut stop) => return,
                 () = self.liveness_changed.notified() => {
                     if next.is_none() {
-                        looked_at = Instant::now();
-                        next = Some(looked_at + look_every);
+                        checked_at = Instant::now();
+                        next = Some(checked_at + check_every);
                     }
                     continue;
                 }
                 () = until(next) => {}
             }
-            let silent = self.look(looked_at);
-            looked_at = Instant::now();
+            let lost = self.lost_nodes(checked_at);
+            checked_at = Instant::now();
             let (mut failures, mut retry) = (0, None);
-            for (id, heard_by) in silent {
-                match store.lose_peer(id, heard_by).await {
+            for (id, claimed_by) in lost {
+                match store.lose_peer(id, claimed_by).await {
                     Ok(true) => {
                         self.settled(id, true);
                         self.tally.count(Count::NodesLost);
@@ -137,29 +137,29 @@ impl Mesh {
                     }
                 }
             }
-            let soon = Instant::now() + look_every;
-            let silence = self.next_silence().map(|it| it.max(Instant::now()).min(soon));
-            next = retry.or(silence);
+            let soon = Instant::now() + check_every;
+            let timed_out = self.next_loss().map(|it| it.max(Instant::now()).min(soon));
+            next = retry.or(timed_out);
         }
     }
 
     /// When the next node would be lost.
-    fn next_silence(&self) -> Option<Instant> {
-        let patience = self.patience();
+    fn next_loss(&self) -> Option<Instant> {
+        let timeout = self.loss_timeout();
         let inner = self.inner();
-        inner.watched().map(|(_, at, _)| at + patience).min()
+        inner.watched().map(|(_, at, _)| at + timeout).min()
     }
 
-    /// The nodes whose patience has ended, with the server that is recorded to hear each. A look
-    /// that comes too long after the one before gives every node its patience again.
-    fn look(&self, looked_at: Instant) -> Vec<(PeerId, Option<ServerNumber>)> {
+    /// The nodes whose timeout has passed, each with the server recorded for it. A check that comes
+    /// too long after the one before restarts the timeout of every node.
+    fn lost_nodes(&self, checked_at: Instant) -> Vec<(PeerId, Option<ServerNumber>)> {
         let mut inner = self.inner();
-        if looked_at.elapsed() > self.patience() / LOOKS * 2 {
+        if checked_at.elapsed() > self.loss_timeout() / CHECKS_PER_TIMEOUT * 2 {
             inner.resumed_at = Some(Instant::now());
         }
         let lost = |at: &Instant| self.judge(*at) == Liveness::Lost;
-        let silent = inner.watched().filter(|(_, at, _)| lost(at));
-        silent.map(|(id, _, heard_by)| (id, heard_by)).collect()
+        let lost = inner.watched().filter(|(_, at, _)| lost(at));
+        lost.map(|(id, _, claimed_by)| (id, claimed_by)).collect()
     }
 
     /// The loss of a node was recorded, or is not for this server to record.
@@ -176,23 +176,23 @@ impl Mesh {
 impl Inner {
     /// Whether this server is recorded to hear a node.
     pub(super) fn is_own(&self, node: &Node) -> bool {
-        self.number.is_some() && node.heard_by == self.number
+        self.number.is_some() && node.claimed_by == self.number
     }
 
     /// Whether another present server is recorded to hear a node.
-    pub(super) fn is_elsewhere(&self, heard_by: Option<ServerNumber>) -> bool {
-        heard_by != self.number && heard_by.is_some_and(|it| self.present.contains(&it))
+    pub(super) fn is_elsewhere(&self, claimed_by: Option<ServerNumber>) -> bool {
+        claimed_by != self.number && claimed_by.is_some_and(|it| self.present.contains(&it))
     }
 
     /// The nodes that this server judges: when their silence began, and the recorded server.
     fn watched(&self) -> impl Iterator<Item = (PeerId, Instant, Option<ServerNumber>)> {
-        let judged = |it: &Node| self.is_own(it) || it.heard_by.is_none();
+        let judged = |it: &Node| self.is_own(it) || it.claimed_by.is_none();
         let own = self.nodes.iter().filter(move |(_, it)| judged(it) && !it.lost);
         let own = own.filter(|_| self.number.is_some());
-        let own = own.filter_map(|(id, it)| Some((*id, it.last_seen.as_ref()?.at, it.heard_by)));
-        let expected = self.expected.iter().map(|(id, it)| (*id, it.since, it.heard_by));
+        let own = own.filter_map(|(id, it)| Some((*id, it.last_seen.as_ref()?.at, it.claimed_by)));
+        let expected = self.expected.iter().map(|(id, it)| (*id, it.since, it.claimed_by));
         let all = own.chain(expected).filter(|_| !self.refusing);
-        all.map(|(id, since, heard_by)| (id, self.counted_from(since), heard_by))
+        all.map(|(id, since, claimed_by)| (id, self.counted_from(since), claimed_by))
     }
 
     /// Missed heartbeats are not counted while this process did not run.
@@ -222,7 +222,7 @@ mod tests {
 
     const SELF: ServerNumber = ServerNumber(7);
     const OTHER: ServerNumber = ServerNumber(6);
-    const PATIENCE: Duration = Duration::from_secs(30);
+    const LOSS_TIMEOUT: Duration = Duration::from_secs(30);
 
     fn mesh() -> Mesh {
         let mesh = Mesh::new(MeshConfig::default(), Arc::default());
@@ -230,7 +230,7 @@ mod tests {
         mesh
     }
 
-    fn status(heard_by: Option<ServerNumber>) -> PeerStatus {
+    fn status(claimed_by: Option<ServerNumber>) -> PeerStatus {
         let nonce: Nonce = "nonce-nonce-nonce".parse().unwrap();
         let key: PublicKey = "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=".parse().unwrap();
         let peer = Peer {
@@ -248,25 +248,26 @@ mod tests {
             forced: None,
         };
         let key_id = KeyId::from_stored("key-1");
-        PeerStatus { peer, lost_since: None, asked_at: None, acknowledged: 0, heard_by, key_id }
+        PeerStatus { peer, lost_since: None, asked_at: None, acknowledged: 0, claimed_by, key_id }
     }
 
     fn sighting(present: &[ServerNumber], unclaimed: &[PeerStatus]) -> Sighting {
         Sighting {
             present: present.iter().copied().collect(),
-            unclaimed: unclaimed.iter().map(|it| (it.peer.id, it.heard_by)).collect(),
+            unclaimed: unclaimed.iter().map(|it| (it.peer.id, it.claimed_by)).collect(),
             ..Sighting::default()
         }
     }
 
     /// Looks as often as the listener does, for so long.
-    async fn look_for(mesh: &Mesh, span: Duration) -> Vec<(PeerId, Option<ServerNumber>)> {
+    async fn lost_within(mesh: &Mesh, span: Duration) -> Vec<(PeerId, Option<ServerNumber>)> {
         let until = Instant::now() + span;
         loop {
-            let looked_at = Instant::now();
-            let step = (PATIENCE / LOOKS).min(until.saturating_duration_since(looked_at));
+            let checked_at = Instant::now();
+            let step = (LOSS_TIMEOUT / CHECKS_PER_TIMEOUT)
+                .min(until.saturating_duration_since(checked_at));
             tokio::time::advance(step).await;
-            let silent = mesh.look(looked_at);
+            let lost = mesh.lost_nodes(checked_at);
             if !silent.is_empty() || Instant::now() >= until {
                 return silent;
             }
@@ -284,11 +285,11 @@ mod tests {
         mesh.expect(&sighting(&[SELF], std::slice::from_ref(&it)));
         assert_eq!((mesh.liveness(&it), mesh.unclaimed()), (Liveness::Unknown, 1));
         let second = Duration::from_secs(1);
-        assert_eq!(look_for(&mesh, Duration::from_secs(29)).await, []);
-        // A later poll does not begin the patience anew.
+        assert_eq!(lost_within(&mesh, Duration::from_secs(29)).await, []);
+        // A later poll does not restart the timeout.
         mesh.expect(&sighting(&[SELF], std::slice::from_ref(&it)));
         assert_eq!(mesh.unknown_for(it.peer.id).unwrap().left, second);
-        assert_eq!(look_for(&mesh, second).await, [(it.peer.id, Some(OTHER))]);
+        assert_eq!(lost_within(&mesh, second).await, [(it.peer.id, Some(OTHER))]);
     }
 
     // Requirement: M-18
@@ -308,7 +309,7 @@ mod tests {
         assert_eq!(mesh.liveness(&it), Liveness::Live);
         mesh.expect(&sighting(&[SELF, OTHER], &[]));
         mesh.load(&status(Some(OTHER)), (Instant::now(), Timestamp::ZERO));
-        assert_eq!(look_for(&mesh, PATIENCE * 3).await, [], "it moved to another server");
+        assert_eq!(lost_within(&mesh, LOSS_TIMEOUT * 3).await, [], "it moved to another server");
         assert_eq!(mesh.liveness(&status(Some(OTHER))), Liveness::Live);
     }
 
@@ -326,7 +327,7 @@ mod tests {
         mesh.claimed(before.peer.id, SELF);
         mesh.load(&before, (asked, Timestamp::ZERO));
         assert_eq!(mesh.liveness(&status(Some(SELF))), Liveness::Live);
-        assert_eq!(look_for(&mesh, PATIENCE).await, [(before.peer.id, Some(SELF))]);
+        assert_eq!(lost_within(&mesh, LOSS_TIMEOUT).await, [(before.peer.id, Some(SELF))]);
     }
 
     // Requirement: M-19
@@ -336,11 +337,11 @@ mod tests {
         let it = status(Some(SELF));
         mesh.load(&it, (Instant::now(), Timestamp::ZERO));
         mesh.record_heartbeat(it.peer.id, 0, "");
-        let looked_at = Instant::now();
-        tokio::time::advance(PATIENCE * 2).await;
-        assert_eq!(mesh.look(looked_at), []);
+        let checked_at = Instant::now();
+        tokio::time::advance(LOSS_TIMEOUT * 2).await;
+        assert_eq!(mesh.lost_nodes(checked_at), []);
         assert_eq!(mesh.liveness(&it), Liveness::Live);
-        assert_eq!(look_for(&mesh, PATIENCE).await, [(it.peer.id, Some(SELF))]);
+        assert_eq!(lost_within(&mesh, LOSS_TIMEOUT).await, [(it.peer.id, Some(SELF))]);
     }
 
     // Requirement: M-19
@@ -354,7 +355,7 @@ mod tests {
         mesh.vanish();
         assert_eq!(mesh.liveness(&it), Liveness::Unknown);
         assert_eq!(mesh.liveness(&status(Some(OTHER))), Liveness::Unknown);
-        assert_eq!(look_for(&mesh, PATIENCE * 2).await, []);
+        assert_eq!(lost_within(&mesh, LOSS_TIMEOUT * 2).await, []);
         assert_eq!(mesh.record_heartbeat(it.peer.id, 0, "").claim, None);
         let next = ServerNumber(8);
         mesh.appear(next);
