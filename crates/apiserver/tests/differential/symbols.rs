@@ -1,0 +1,218 @@
+//! What each server chooses itself (ids, revisions, times, generated names), replaced by the order
+//! in which it first appears, so that two servers can be compared. These are all the rules.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+use serde_json::{Map, Value};
+
+/// An id that no object has.
+const NO_UID: &str = "00000000-0000-4000-8000-000000000000";
+
+/// The fields that hold the server's clock.
+const TIMES: [&str; 4] = ["creationTimestamp", "deletionTimestamp", "time", "lastTransitionTime"];
+
+static UID: LazyLock<Regex> =
+    LazyLock::new(|| pattern("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"));
+static REVISION: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(?i)(resource ?version[a-z ]*: )([0-9]+)"));
+static AGE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^([0-9]+[smhd])+$"));
+static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| pattern(r"\$\{(uid|rv|old):([^}]+)\}"));
+
+/// What one server chose in one seed.
+#[derive(Default, Clone)]
+pub(crate) struct Symbols {
+    namespace: String,
+    uids: Vec<String>,
+    revisions: Vec<String>,
+    names: Vec<String>,
+    /// The last id and revision of an object, and its first revision, by plural and name.
+    objects: BTreeMap<String, Seen>,
+}
+
+#[derive(Default, Clone)]
+struct Seen {
+    uid: String,
+    revision: String,
+    first: String,
+}
+
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("a pattern")
+}
+
+impl Symbols {
+    pub(crate) fn new(namespace: &str) -> Self {
+        Self { namespace: namespace.to_owned(), ..Self::default() }
+    }
+
+    /// Replaces the placeholders of a request.
+    pub(crate) fn resolved(&self, text: &str) -> String {
+        let text = text.replace("${ns}", &self.namespace);
+        let text = PLACEHOLDER.replace_all(&text, |found: &Captures<'_>| {
+            let seen = self.objects.get(&found[2]);
+            match (&found[1], seen) {
+                ("uid", Some(seen)) => seen.uid.clone(),
+                ("uid", None) => NO_UID.to_owned(),
+                ("rv", Some(seen)) => seen.revision.clone(),
+                ("old", Some(seen)) => seen.first.clone(),
+                _ => "1".to_owned(),
+            }
+        });
+        text.into_owned()
+    }
+
+    /// Remembers the objects of an answer.
+    pub(crate) fn learn(&mut self, plural: &str, body: &Value) {
+        for item in body["items"].as_array().into_iter().flatten() {
+            self.learn(plural, item);
+        }
+        let metadata = &body["metadata"];
+        let (Some(name), Some(uid)) = (metadata["name"].as_str(), metadata["uid"].as_str()) else {
+            return;
+        };
+        let key = format!("{plural}/{}", name.replace(&self.namespace, "${ns}"));
+        let revision = metadata["resourceVersion"].as_str().unwrap_or_default();
+        let seen = self.objects.entry(key).or_default();
+        if seen.uid != uid {
+            revision.clone_into(&mut seen.first);
+        }
+        uid.clone_into(&mut seen.uid);
+        if !revision.is_empty() {
+            revision.clone_into(&mut seen.revision);
+        }
+    }
+
+    /// Remembers a name that the server made.
+    pub(crate) fn learn_name(&mut self, body: &Value) {
+        let name = body["metadata"]["name"].as_str().unwrap_or_default();
+        let made = body["metadata"]["generateName"].as_str().unwrap_or_default();
+        if !made.is_empty() && name.len() > made.len() && name.starts_with(made) {
+            self.names.push(name.to_owned());
+        }
+    }
+
+    /// The answer without what the server chose.
+    pub(crate) fn normalised(&mut self, body: &Value) -> Value {
+        let is_list = body["kind"].as_str().is_some_and(|kind| kind.ends_with("List"))
+            || body["kind"] == "Table";
+        let mut body = body.clone();
+        if let Some(metadata) = body["metadata"].as_object_mut().filter(|_| is_list) {
+            metadata.remove("resourceVersion");
+            if let Some(token) = metadata.get_mut("continue") {
+                *token = Value::from("<continue>");
+            }
+        }
+        self.value(&body, "")
+    }
+
+    fn value(&mut self, value: &Value, key: &str) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.text(text, key)),
+            Value::Array(list) => {
+                let list: Vec<Value> = list.iter().map(|item| self.value(item, key)).collect();
+                Value::Array(if key == "managedFields" { ordered(list) } else { list })
+            }
+            Value::Object(map) => {
+                let mut out = Map::new();
+                for (key, value) in map {
+                    let name = self.text(key, "");
+                    out.insert(name, self.value(value, key));
+                }
+                Value::Object(out)
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+        }
+    }
+
+    fn text(&mut self, text: &str, key: &str) -> String {
+        if TIMES.contains(&key) && text.parse::<jiff::Timestamp>().is_ok() {
+            return "<time>".to_owned();
+        }
+        if key == "resourceVersion" {
+            return format!("<rv {}>", index(&mut self.revisions, text));
+        }
+        if key == "cells" && AGE.is_match(text) {
+            return "<age>".to_owned();
+        }
+        let mut text = UID
+            .replace_all(text, |found: &Captures<'_>| match &found[0] {
+                NO_UID => NO_UID.to_owned(),
+                uid => format!("<uid {}>", index(&mut self.uids, uid)),
+            })
+            .into_owned();
+        if key == "message" {
+            let revisions = &mut self.revisions;
+            let numbered = REVISION.replace_all(&text, |found: &Captures<'_>| {
+                format!("{}<rv {}>", &found[1], index(revisions, &found[2]))
+            });
+            text = numbered.into_owned();
+        }
+        for (index, name) in self.names.iter().enumerate() {
+            text = text.replace(name, &format!("<name {index}>"));
+        }
+        text
+    }
+}
+
+fn index(known: &mut Vec<String>, text: &str) -> usize {
+    known.iter().position(|it| it == text).unwrap_or_else(|| {
+        known.push(text.to_owned());
+        known.len() - 1
+    })
+}
+
+/// Entries of several managers written in the same second have no order.
+fn ordered(mut entries: Vec<Value>) -> Vec<Value> {
+    entries.sort_by_cached_key(|entry| {
+        ["operation", "manager", "subresource", "apiVersion"]
+            .map(|key| entry[key].as_str().unwrap_or_default().to_owned())
+    });
+    entries
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const ID: &str = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee";
+
+    fn object(uid: &str, revision: &str) -> Value {
+        json!({"metadata": {
+            "name": "x1", "uid": uid, "resourceVersion": revision,
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+        }, "data": {"creationTimestamp": "soon", "n": "57"}})
+    }
+
+    #[test]
+    fn two_servers_with_other_ids_revisions_and_times_say_the_same() {
+        let mut one = Symbols::new("diff-0");
+        let mut other = Symbols::new("diff-0");
+        let uid = ID.replace('a', "b");
+        let both = (one.normalised(&object(ID, "57")), other.normalised(&object(&uid, "9")));
+        assert_eq!(both.0, both.1);
+        assert_eq!(both.0["data"], json!({"creationTimestamp": "soon", "n": "57"}));
+        let next = one.normalised(&object(ID, "58"));
+        assert_eq!(next["metadata"]["uid"], "<uid 0>");
+        assert_eq!(next["metadata"]["resourceVersion"], "<rv 1>");
+        assert_ne!(next, other.normalised(&object(&uid, "9")), "a write that changed nothing");
+    }
+
+    #[test]
+    fn placeholders_become_what_the_server_said_last() {
+        let mut symbols = Symbols::new("diff-3");
+        assert_eq!(
+            symbols.resolved("${ns} ${uid:widgets/x1} ${rv:widgets/x1}"),
+            format!("diff-3 {NO_UID} 1")
+        );
+        symbols.learn("widgets", &object(ID, "4"));
+        symbols.learn("widgets", &object(ID, "6"));
+        assert_eq!(
+            symbols.resolved("${uid:widgets/x1} ${rv:widgets/x1} ${old:widgets/x1}"),
+            format!("{ID} 6 4")
+        );
+    }
+}
