@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
@@ -51,7 +51,7 @@ fn server(line: &str, folder: &Path) -> Option<&'static str> {
 }
 
 /// Starts a server that outlives this program and writes into a log file.
-pub(super) fn start(program: &Path, words: &[String], log: &Path) -> Outcome {
+pub(super) fn start(program: &Path, words: &[String], log: &Path) -> Result<Child, Failure> {
     let failed = |cause: std::io::Error| {
         Failure::message(format!("cannot start {}: {cause}", program.display()))
     };
@@ -60,7 +60,7 @@ pub(super) fn start(program: &Path, words: &[String], log: &Path) -> Outcome {
     let mut command = Command::new(program);
     command.args(words).stdin(Stdio::null()).stdout(output).stderr(errors);
     // An interrupt of the terminal is not meant for it.
-    command.process_group(0).spawn().map(|_| ()).map_err(failed)
+    command.process_group(0).spawn().map_err(failed)
 }
 
 /// Stops every process of the folder, one after another.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -51,11 +51,14 @@ impl Start<'_> {
             let config = kubeconfig(api, &certificates.authority, (user, token));
             self.write(file, &config.to_string())?;
         }
-        self.process(ETCD, etcd_words(self.folder, etcd, peer))?;
-        self.process(API_SERVER, api_words(self.folder, &certificates, (etcd, api)))?;
-        self.wait(API_SERVER, &["get", "--raw", "/readyz"])?;
-        self.process(CONTROLLERS, controller_words(self.folder, &certificates, controllers))?;
-        self.wait(CONTROLLERS, &["get", "serviceaccount", "default", "--namespace", "default"])
+        self.process(ETCD, &etcd_words(self.folder, etcd, peer))?;
+        let words = api_words(self.folder, &certificates, (etcd, api));
+        let server = self.process(API_SERVER, &words)?;
+        self.wait((API_SERVER, server), &["get", "--raw", "/readyz"])?;
+        let words = controller_words(self.folder, &certificates, controllers);
+        let manager = self.process(CONTROLLERS, &words)?;
+        let account = ["get", "serviceaccount", "default", "--namespace", "default"];
+        self.wait((CONTROLLERS, manager), &account)
     }
 
     /// Whether the API server says that it is ready.
@@ -63,15 +66,15 @@ impl Start<'_> {
         self.kubectl(&["get", "--raw", "/readyz"])
     }
 
-    fn process(&self, name: &str, words: Vec<String>) -> Outcome {
-        processes::start(&self.place.program(name), &words, &self.log(name))
+    fn process(&self, name: &str, words: &[String]) -> Result<Child, Failure> {
+        processes::start(&self.place.program(name), words, &self.log(name))
     }
 
-    fn wait(&self, name: &str, words: &[&str]) -> Outcome {
-        let is_alive = || processes::running(self.folder).iter().any(|it| it.name == name);
+    /// Waits until a command of kubectl succeeds, or the server has ended.
+    fn wait(&self, (name, mut server): (&str, Child), words: &[&str]) -> Outcome {
         let mut died = false;
         let ready = until(PATIENCE, || {
-            died = !is_alive();
+            died = server.try_wait().is_ok_and(|ended| ended.is_some());
             died || self.kubectl(words)
         });
         if ready && !died {
