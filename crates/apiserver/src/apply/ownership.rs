@@ -320,11 +320,12 @@ fn printed(id: &Id) -> String {
 
 fn described(config: &Value) -> String {
     let text = |pointer: &str| config.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let version = text("/apiVersion");
+    let core = if version.contains('/') { "" } else { "/" };
     format!(
-        "{}/{}; {}, Kind={}",
+        "{}/{}; {core}{version}, Kind={}",
         text("/metadata/namespace"),
         text("/metadata/name"),
-        text("/apiVersion"),
         text("/kind")
     )
 }

@@ -75,6 +75,9 @@ impl Edit for Patch {
             return Err(undecodable(&raw, &format!("strict decoding error: {strict}")));
         }
         decode::kind_matches(ctx.resource, &value)?;
+        if text(&value, "/metadata/name").is_empty() {
+            return Err(unnamed(ctx.name));
+        }
         same_name(ctx.name, &value)?;
         check_namespace(ctx.resource, ctx.namespace, &value)?;
         Ok(value)

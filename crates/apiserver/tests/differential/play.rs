@@ -69,7 +69,7 @@ fn kinds(theme: &Theme, requests: &[Request]) -> Vec<Kind> {
 }
 
 fn settled((real, embedded): (bool, bool)) -> Option<Difference> {
-    if real && embedded {
+    if real == embedded {
         return None;
     }
     let lines = vec![format!("  settled: the real server {real}, the embedded one {embedded}")];

@@ -98,11 +98,17 @@ impl Symbols {
         let is_list = body["kind"].as_str().is_some_and(|kind| kind.ends_with("List"))
             || body["kind"] == "Table";
         let mut body = body.clone();
-        if let Some(metadata) = body["metadata"].as_object_mut().filter(|_| is_list) {
+        let metadata = body.get_mut("metadata").and_then(Value::as_object_mut);
+        if let Some(metadata) = metadata.filter(|_| is_list) {
             metadata.remove("resourceVersion");
             if let Some(token) = metadata.get_mut("continue") {
                 *token = Value::from("<continue>");
             }
+        }
+        // What a column is for is said in other words.
+        let columns = body.get_mut("columnDefinitions").and_then(Value::as_array_mut);
+        for column in columns.into_iter().flatten() {
+            column["description"] = Value::Null;
         }
         self.value(&body, "")
     }
