@@ -154,26 +154,26 @@ fn check(value: &Value, view: &View, path: &mut Path, found: &mut Vec<String>) {
         }
         (View::List(list), Value::Array(items)) => check_items(items, list, path, found),
         (View::Map(_), other) => {
-            found.push(format!("{}: expected map, got &{{{}}}", written(path), go(other)));
+            found.push(format!("{}: expected map, got &{{{}}}", written(path), go_text(other)));
         }
         (View::List(_), other) => {
-            found.push(format!("{}: expected list, got &{{{}}}", written(path), go(other)));
+            found.push(format!("{}: expected list, got &{{{}}}", written(path), go_text(other)));
         }
     }
 }
 
 /// A value as Go prints it.
-fn go(value: &Value) -> String {
+pub fn go_text(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::String(text) => text.clone(),
         Value::Bool(_) | Value::Number(_) => value.to_string(),
         Value::Array(items) => {
-            format!("[{}]", items.iter().map(go).collect::<Vec<_>>().join(" "))
+            format!("[{}]", items.iter().map(go_text).collect::<Vec<_>>().join(" "))
         }
         Value::Object(fields) => {
             let sorted: BTreeMap<&String, &Value> = fields.iter().collect();
-            let pairs = sorted.iter().map(|(name, value)| format!("{name}:{}", go(value)));
+            let pairs = sorted.iter().map(|(name, value)| format!("{name}:{}", go_text(value)));
             format!("map[{}]", pairs.collect::<Vec<_>>().join(" "))
         }
     }

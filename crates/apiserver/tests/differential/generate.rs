@@ -197,7 +197,7 @@ fn json_patch(random: &mut Random, kind: Kind, name: &str) -> Request {
 
 fn strategic(random: &mut Random, theme: &Theme, kind: Kind, name: &str) -> Request {
     let mut body = objects::part(random, theme, kind, name);
-    if random.percent(15) {
+    if random.percent(15) && (kind == CONFIG_MAP || kind == SECRET) {
         body["data"] = json!({"$patch": random.pick(&["replace", "delete"]), "k1": "s"});
     }
     if random.percent(20) {

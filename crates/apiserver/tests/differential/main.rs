@@ -9,6 +9,7 @@
 mod compare;
 mod deviations;
 mod generate;
+mod kubectl;
 mod objects;
 mod play;
 mod random;
@@ -41,11 +42,19 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-// Requirement: AK-40
+// Requirement: AK-70
 #[tokio::test(flavor = "multi_thread")]
 async fn random_requests_get_the_answers_of_a_real_server() {
     let Some(kubeconfig) = kubeconfig() else { return };
     let (seed, seeds) = (number("USHER_REAL_SEED", 1), number("USHER_REAL_SEEDS", 20));
     let differences = run::seeds(&kubeconfig, seed, seeds).await;
     assert_eq!(differences, 0, "the embedded server differs from the real one");
+}
+
+// Requirement: AK-71
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_of_kubectl_end_alike() {
+    let Some(kubeconfig) = kubeconfig() else { return };
+    let differing = run::commands(&kubeconfig).await;
+    assert_eq!(differing, 0, "kubectl says something else with the embedded server");
 }

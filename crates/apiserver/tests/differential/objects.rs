@@ -74,7 +74,8 @@ fn metadata(random: &mut Random, theme: &Theme, metadata: &mut Value) {
         metadata["annotations"] = json!({"note": random.pick(&["one", "two"])});
     }
     if random.percent(2) {
-        metadata["labels"] = json!({"bad key!": "a", "l": "-"});
+        metadata["labels"] =
+            random.pick(&[json!({"bad key!": "a"}), json!({"l": "-"})].each_ref()).clone();
     }
     if random.percent(if theme.owners { 20 } else { 12 }) {
         let choice = random.weighted(&[60, 30, 1]);
@@ -124,7 +125,8 @@ pub(crate) fn payload(random: &mut Random, kind: Kind) -> Value {
         return lease(random);
     }
     if kind == GADGET || kind == PLINTH {
-        return json!({"spec": free(random, 2)});
+        let spec = json!({"a": free(random, 2), "b": free(random, 1)});
+        return json!({"spec": if random.percent(95) { spec } else { free(random, 1) }});
     }
     let mut widget = json!({"spec": spec(random)});
     if random.percent(20) {

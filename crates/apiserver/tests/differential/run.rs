@@ -9,8 +9,8 @@ use kube_client::Client;
 use serde_json::{Value, json};
 
 use crate::compare::Difference;
-use crate::deviations;
-use crate::generate;
+use crate::deviations::{self, DEVIATIONS, Deviation};
+use crate::generate::{self, Theme};
 use crate::play::{Pair, least, play};
 use crate::request::JSON;
 use crate::say;
@@ -56,10 +56,41 @@ pub(crate) async fn seeds(kubeconfig: &str, first: u64, count: u64) -> usize {
     };
     let workers: Vec<_> = (0..WORKERS).map(work).collect();
     futures_util::future::join_all(workers).await;
-    let tally = tally.into_inner().expect("a tally");
+    let mut tally = tally.into_inner().expect("a tally");
+    for deviation in &DEVIATIONS {
+        if !occurs(&pair, deviation).await {
+            tally.differences.insert(format!("no longer occurs: {}", deviation.reason), Vec::new());
+        }
+    }
     report(&tally, count, begun.elapsed());
     server.shutdown().await;
     tally.differences.len()
+}
+
+/// Compares the commands of kubectl; returns how many differ.
+pub(crate) async fn commands(kubeconfig: &str) -> usize {
+    let server = embedded().await;
+    server.serve(([127, 0, 0, 1], 0).into()).await.expect("a listener");
+    for client in [&real(kubeconfig).await, &server.client()] {
+        prepare(client).await;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let own = folder.path().join("kubeconfig");
+    std::fs::write(&own, server.kubeconfig().expect("a kubeconfig")).expect("a file");
+    let own = own.to_str().expect("Unicode").to_owned();
+    let kubeconfig = kubeconfig.to_owned();
+    let compared =
+        tokio::task::spawn_blocking(move || crate::kubectl::compare(&kubeconfig, &own)).await;
+    server.shutdown().await;
+    compared.expect("a comparison")
+}
+
+/// Whether the requests of a deviation still show it.
+async fn occurs(pair: &Pair, deviation: &Deviation) -> bool {
+    let theme = Theme { kinds: Vec::new(), owners: false, names: 1 };
+    let played = play(pair, &world::namespace(0), &theme, &(deviation.requests)()).await;
+    let explained = played.found.and_then(|(_, found)| deviations::explains(&found));
+    explained.is_some_and(|it| it.reason == deviation.reason)
 }
 
 async fn one(pair: &Pair, worker: usize, seed: u64, tally: &Mutex<Tally>) {
@@ -107,7 +138,8 @@ fn show(seed: u64, requests: &[String], found: &Difference) {
 
 fn report(tally: &Tally, seeds: u64, took: Duration) {
     for (kind, seeds) in &tally.differences {
-        say(&format!("differs {:>4} times, first in seed {}: {kind}", seeds.len(), seeds[0]));
+        let first = seeds.first().map_or(String::new(), |seed| format!(", first in seed {seed}"));
+        say(&format!("differs {:>4} times{first}: {kind}", seeds.len()));
     }
     for (reason, count) in &tally.deviations {
         say(&format!("deviates {count:>3} times: {reason}"));

@@ -90,8 +90,10 @@ impl Side {
         let sent = (request.user, request.method, target.as_str());
         let mut answer = send(&self.client, sent, (request.media, request.accept, body)).await;
         self.symbols.learn(request.plural, &answer.body);
-        if request.method == "POST" && answer.status == 201 {
-            self.symbols.learn_name(&answer.body);
+        let prefix = request.body.pointer("/metadata/generateName").and_then(Value::as_str);
+        if let Some(prefix) = prefix {
+            let prefix = self.symbols.resolved(prefix);
+            self.symbols.learn_name(&prefix, &answer.body);
         }
         answer.body = self.symbols.normalised(&answer.body);
         answer
@@ -119,7 +121,8 @@ impl Side {
         let mut all = json!({});
         for kind in kinds {
             let items = self.items(*kind).await;
-            all[kind.plural] = self.symbols.normalised(&Value::Array(items));
+            let all_of_kind = self.symbols.normalised(&json!({"items": items}));
+            all[kind.plural] = all_of_kind["items"].clone();
         }
         all
     }

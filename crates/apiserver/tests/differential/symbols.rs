@@ -16,7 +16,9 @@ const TIMES: [&str; 4] = ["creationTimestamp", "deletionTimestamp", "time", "las
 static UID: LazyLock<Regex> =
     LazyLock::new(|| pattern("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"));
 static REVISION: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"(?i)(resource ?version[a-z ]*: )([0-9]+)"));
+    LazyLock::new(|| pattern(r"(?i)(resource ?version[a-z ]*[: (]+)([0-9]+)"));
+/// Depends on how the real server was built.
+static SCHEME: LazyLock<Regex> = LazyLock::new(|| pattern("in scheme \"[^\"]*\""));
 static AGE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^([0-9]+[smhd])+$"));
 static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| pattern(r"\$\{(uid|rv|old):([^}]+)\}"));
 
@@ -84,12 +86,13 @@ impl Symbols {
         }
     }
 
-    /// Remembers a name that the server made.
-    pub(crate) fn learn_name(&mut self, body: &Value) {
-        let name = body["metadata"]["name"].as_str().unwrap_or_default();
-        let made = body["metadata"]["generateName"].as_str().unwrap_or_default();
-        if !made.is_empty() && name.len() > made.len() && name.starts_with(made) {
-            self.names.push(name.to_owned());
+    /// Remembers a name that the server made of a prefix, for an object or a refusal.
+    pub(crate) fn learn_name(&mut self, prefix: &str, body: &Value) {
+        for name in ["/metadata/name", "/details/name"] {
+            let name = body.pointer(name).and_then(Value::as_str).unwrap_or_default();
+            if name.len() > prefix.len() && name.starts_with(prefix) {
+                self.names.push(name.to_owned());
+            }
         }
     }
 
@@ -105,6 +108,7 @@ impl Symbols {
                 *token = Value::from("<continue>");
             }
         }
+        unordered_causes(&mut body);
         // What a column is for is said in other words.
         let columns = body.get_mut("columnDefinitions").and_then(Value::as_array_mut);
         for column in columns.into_iter().flatten() {
@@ -118,7 +122,11 @@ impl Symbols {
             Value::String(text) => Value::String(self.text(text, key)),
             Value::Array(list) => {
                 let list: Vec<Value> = list.iter().map(|item| self.value(item, key)).collect();
-                Value::Array(if key == "managedFields" { ordered(list) } else { list })
+                match key {
+                    "managedFields" => Value::Array(ordered(list)),
+                    "items" | "all" => Value::Array(by_name(list)),
+                    _ => Value::Array(list),
+                }
             }
             Value::Object(map) => {
                 let mut out = Map::new();
@@ -153,7 +161,8 @@ impl Symbols {
             let numbered = REVISION.replace_all(&text, |found: &Captures<'_>| {
                 format!("{}<rv {}>", &found[1], index(revisions, &found[2]))
             });
-            text = numbered.into_owned();
+            text = SCHEME.replace_all(&numbered, "in scheme").into_owned();
+            text = worded(&text);
         }
         for (index, name) in self.names.iter().enumerate() {
             text = text.replace(name, &format!("<name {index}>"));
@@ -167,6 +176,45 @@ fn index(known: &mut Vec<String>, text: &str) -> usize {
         known.push(text.to_owned());
         known.len() - 1
     })
+}
+
+/// What the real server says in other words in a dry run or with another decoder, and errors in the
+/// order of a Go map.
+fn worded(text: &str) -> String {
+    let text = text.replace("Key: /registry/", "Key: /");
+    let text = text.replace("ObjectMeta.metadata.", "ObjectMeta.");
+    let Some((start, errors)) = text.split_once("errors:\n") else { return text };
+    let mut errors: Vec<&str> = errors.lines().collect();
+    errors.sort_unstable();
+    format!("{start}errors:\n{}", errors.join("\n"))
+}
+
+/// The causes of a conflict or an invalid custom object come in the order of a Go map.
+fn unordered_causes(body: &mut Value) {
+    let text = |name: &str| body.get(name).and_then(Value::as_str);
+    let (kind, reason) = (text("kind") == Some("Status"), text("reason"));
+    let reason = reason.unwrap_or_default().to_owned();
+    let custom = body.pointer("/details/group").is_some_and(|group| group == "diff.example");
+    if !kind || reason != "Conflict" && !(reason == "Invalid" && custom) {
+        return;
+    }
+    let causes = body.pointer_mut("/details/causes").and_then(Value::as_array_mut);
+    let Some(causes) = causes.filter(|causes| causes.len() > 1) else { return };
+    if reason == "Conflict" {
+        causes.sort_by_cached_key(|cause| cause["message"].to_string());
+        return;
+    }
+    causes.sort_by_cached_key(Value::to_string);
+    // The message repeats the causes.
+    let message = body["message"].as_str().unwrap_or_default();
+    let start = message.split(" is invalid: [").next().unwrap_or_default().to_owned();
+    body["message"] = Value::from(start);
+}
+
+/// Generated names have another order on every server.
+fn by_name(mut items: Vec<Value>) -> Vec<Value> {
+    items.sort_by_cached_key(|item| item["metadata"]["name"].to_string());
+    items
 }
 
 /// Entries of several managers written in the same second have no order.
