@@ -47,7 +47,7 @@ fn stamp(module: &Module, programs: &Path) -> PathBuf {
 fn build(module: &Module, cache: &Path, programs: &Path) -> Outcome {
     let folder = cache.join("build").join(module.name);
     let go = Go { folder: &folder };
-    go.is_there()?;
+    Go::is_there()?;
     output::say(format_args!(
         "building {} {} in {}: this takes minutes, once",
         module.name,
@@ -85,7 +85,7 @@ struct Go<'a> {
 }
 
 impl Go<'_> {
-    fn is_there(&self) -> Outcome {
+    fn is_there() -> Outcome {
         let mut go = Command::new("go");
         go.arg("version").stdout(Stdio::null()).stderr(Stdio::null());
         if go.status().is_ok_and(|status| status.success()) {

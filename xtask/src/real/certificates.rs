@@ -35,8 +35,8 @@ pub(super) fn make(folder: &Path) -> Result<Certificates, Failure> {
     server.distinguished_name.push(DnType::CommonName, "kube-apiserver");
     server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     let server_key = KeyPair::generate().map_err(failed)?;
-    let signed = server.signed_by(&server_key, &issuer).map_err(failed)?;
-    let signer = KeyPair::generate().map_err(failed)?;
+    let certified = server.signed_by(&server_key, &issuer).map_err(failed)?;
+    let accounts = KeyPair::generate().map_err(failed)?;
     let put = |name: &str, text: String| {
         let path = folder.join(name);
         fs::write(&path, text).map(|()| path).map_err(|cause| {
@@ -45,9 +45,9 @@ pub(super) fn make(folder: &Path) -> Result<Certificates, Failure> {
     };
     Ok(Certificates {
         authority: put("ca.crt", certificate.pem())?,
-        server: put("server.crt", signed.pem())?,
+        server: put("server.crt", certified.pem())?,
         server_key: put("server.key", server_key.serialize_pem())?,
-        signer: put("signer.key", signer.serialize_pem())?,
-        signer_public: put("signer.pub", signer.public_key_pem())?,
+        signer: put("signer.key", accounts.serialize_pem())?,
+        signer_public: put("signer.pub", accounts.public_key_pem())?,
     })
 }

@@ -80,6 +80,7 @@ pub(super) fn stop(folder: &Path) -> Outcome {
 }
 
 /// Waits until something is so; `false` if it never was.
+#[expect(clippy::disallowed_methods, reason = "a foreign process sends no event when it is ready")]
 pub(super) fn until(end: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let started = Instant::now();
     loop {

@@ -29,9 +29,15 @@ fn say(line: &str) {
     writeln!(std::io::stderr(), "{line}").expect("a reader");
 }
 
+/// A setting of the lane.
+#[expect(clippy::disallowed_methods, reason = "tests have no Config")]
+fn setting(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
 /// The kubeconfig of the real server; without one it says that the test is skipped.
 fn kubeconfig() -> Option<String> {
-    let path = std::env::var(KUBECONFIG).ok();
+    let path = setting(KUBECONFIG);
     if path.is_none() {
         say("skipped: there is no real server; cargo xtask real starts one");
     }
@@ -39,7 +45,7 @@ fn kubeconfig() -> Option<String> {
 }
 
 fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+    setting(name).and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
 // Requirement: AK-70

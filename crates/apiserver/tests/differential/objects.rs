@@ -10,7 +10,7 @@ const FINALIZERS: [&str; 3] = ["diff.example/a", "diff.example/b", "orphan"];
 
 /// An object without a payload.
 pub(crate) fn head(kind: Kind, name: &str) -> Value {
-    json!({"apiVersion": kind.version, "kind": kind.kind, "metadata": {"name": name}})
+    json!({"apiVersion": kind.version, "kind": kind.singular, "metadata": {"name": name}})
 }
 
 /// A whole object.
@@ -100,7 +100,7 @@ fn owner(random: &mut Random, theme: &Theme) -> Value {
         json!("00000000-0000-4000-8000-000000000000")
     };
     let mut owner =
-        json!({"apiVersion": kind.version, "kind": kind.kind, "name": name, "uid": uid});
+        json!({"apiVersion": kind.version, "kind": kind.singular, "name": name, "uid": uid});
     if random.percent(60) {
         owner["blockOwnerDeletion"] = json!(random.percent(85));
     }
@@ -219,7 +219,7 @@ fn lease(random: &mut Random) -> Value {
 
 fn spec(random: &mut Random) -> Value {
     let mut spec = json!({});
-    for _ in 0..1 + random.below(4) {
+    for _ in 0..=random.below(4) {
         let (field, value) = field(random);
         spec[field] = value;
     }
@@ -294,7 +294,7 @@ fn free(random: &mut Random, depth: usize) -> Value {
         5 => json!({}),
         _ => {
             let mut map = Map::new();
-            for _ in 0..1 + random.below(2) {
+            for _ in 0..=random.below(2) {
                 map.insert(random.pick(&["p", "q", "r"]).to_owned(), free(random, depth - 1));
             }
             Value::Object(map)

@@ -84,14 +84,14 @@ async fn end(
 ) -> Option<Difference> {
     let (expected, actual) = tokio::join!(real.all(kinds), embedded.all(kinds));
     let look = Request::new("GET", "objects", "objects at the end".to_owned());
-    if let Some(found) = difference(&look, &answer(expected), &answer(actual)) {
+    if let Some(found) = difference(&look, &answer(&expected), &answer(&actual)) {
         return Some(found);
     }
     for (kind, start) in kinds.iter().zip(starts) {
         let (expected, actual) =
             tokio::join!(real.events(*kind, &start.0), embedded.events(*kind, &start.1));
         let watch = Request::new("WATCH", kind.plural, "events of the seed".to_owned());
-        let found = difference(&watch, &answer(expected), &answer(actual));
+        let found = difference(&watch, &answer(&expected), &answer(&actual));
         if found.is_some() {
             return found;
         }
@@ -99,7 +99,7 @@ async fn end(
     None
 }
 
-fn answer(body: Value) -> Answer {
+fn answer(body: &Value) -> Answer {
     Answer { status: 200, media: String::new(), warnings: Vec::new(), body: json!({"all": body}) }
 }
 

@@ -181,7 +181,7 @@ async fn collects(client: &Client) -> bool {
         let path = kind.path().replace("${ns}", &namespace);
         let body = json!({
             "apiVersion": kind.version,
-            "kind": kind.kind,
+            "kind": kind.singular,
             "metadata": {
                 "name": "probe",
                 "ownerReferences": [{

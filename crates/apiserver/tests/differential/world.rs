@@ -9,19 +9,27 @@ pub(crate) const WORKERS: usize = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Kind {
     pub(crate) plural: &'static str,
-    pub(crate) kind: &'static str,
+    /// What its objects call it.
+    pub(crate) singular: &'static str,
     pub(crate) version: &'static str,
     pub(crate) namespaced: bool,
     pub(crate) custom: bool,
     pub(crate) has_status: bool,
 }
 
-const fn builtin(plural: &'static str, kind: &'static str, version: &'static str) -> Kind {
-    Kind { plural, kind, version, namespaced: true, custom: false, has_status: false }
+const fn builtin(plural: &'static str, singular: &'static str, version: &'static str) -> Kind {
+    Kind { plural, singular, version, namespaced: true, custom: false, has_status: false }
 }
 
-const fn custom(plural: &'static str, kind: &'static str, namespaced: bool) -> Kind {
-    Kind { plural, kind, version: "diff.example/v1", namespaced, custom: true, has_status: true }
+const fn custom(plural: &'static str, singular: &'static str, namespaced: bool) -> Kind {
+    Kind {
+        plural,
+        singular,
+        version: "diff.example/v1",
+        namespaced,
+        custom: true,
+        has_status: true,
+    }
 }
 
 pub(crate) const CONFIG_MAP: Kind = builtin("configmaps", "ConfigMap", "v1");
@@ -153,7 +161,7 @@ fn definition(kind: &Kind, schema: &Value, with_status: bool) -> Value {
             "group": "diff.example",
             "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
             "names": {
-                "plural": kind.plural, "singular": kind.kind.to_lowercase(), "kind": kind.kind,
+                "plural": kind.plural, "singular": kind.singular.to_lowercase(), "kind": kind.singular,
             },
             "versions": [{
                 "name": "v1", "served": true, "storage": true,
