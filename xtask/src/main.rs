@@ -1,11 +1,12 @@
 //! Repository chores, one file per verb.
 //!
-//! It is independent so that a broken product can still be examined: it reads files and runs cargo.
+//! It is independent so that a broken product can still be examined: it reads files and runs cargo,
+//! and `real` the programs of a real Kubernetes.
 //!
 //! **Invariants**
 //! - None of our crates is imported.
-//! - Nothing is written outside `docs`, the generated code of `crates/wire` and the target
-//!   directory.
+//! - Nothing is written outside `docs`, the generated code of `crates/wire`, the target directory
+//!   and the cache of programs that `real` builds.
 
 mod bench;
 mod ci;
@@ -18,6 +19,7 @@ mod mutants;
 mod output;
 mod parts;
 mod programs;
+mod real;
 mod repo;
 mod requirements;
 mod rust;
@@ -66,6 +68,8 @@ enum Verb {
     Soak(soak::Args),
     /// Measure
     Bench(bench::Args),
+    /// Run a real Kubernetes here, and compare the embedded API server with it
+    Real(real::Args),
     /// Break the broker's rules one by one and count what the tests notice
     Mutants(mutants::Args),
 }
@@ -94,6 +98,7 @@ fn run(verb: Verb) -> Outcome {
         Verb::Sim(args) => sim::run(&repo, &args),
         Verb::Soak(args) => soak::run(&repo, &args),
         Verb::Bench(args) => bench::run(&repo, &args),
+        Verb::Real(args) => real::run(&repo, &args),
         Verb::Mutants(args) => mutants::run(&repo, &args),
     }
 }

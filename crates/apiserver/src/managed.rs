@@ -54,12 +54,26 @@ pub(crate) fn apply(
         apply::apply(view, &live, config, request(ctx, &version, &now), force)
     });
     let mut object = applied.map_err(refused)?.object;
-    let unknown =
-        normalize::normalize_applied(ctx.resource, &mut object).map_err(Refusal::bad_request)?;
+    let unknown = normalize::normalize_applied(ctx.resource, &mut object)
+        .map_err(|why| undecodable(ctx.resource, config, &why))?;
     if let Some(strict) = decode::complain(ctx, Vec::new(), unknown) {
         return Err(Refusal::bad_request(strict));
     }
     Ok(object)
+}
+
+/// The refusal of an applied object that is none of its kind: an internal error, as in Kubernetes.
+fn undecodable(resource: &Resource, config: &Value, why: &str) -> Refusal {
+    if resource.custom().is_some() {
+        return Refusal::bad_request(why);
+    }
+    let group = if resource.group.is_empty() { "/" } else { "" };
+    let kind = format!("{group}{}, Kind={}", resource.api_version(), resource.kind);
+    Refusal::bare(format!(
+        "failed to convert new object ({}) to proper version: unable to convert unstructured \
+         object to {kind}: error decoding from json: {why}",
+        apply::described(config)
+    ))
 }
 
 /// An object without the empty maps that its kind always has: no manager owns them.

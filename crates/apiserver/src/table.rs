@@ -154,7 +154,7 @@ fn builtin_columns(builtin: Builtin) -> &'static [(&'static str, &'static str)] 
         Builtin::ConfigMap => &[("Data", "string"), ("Age", "string")],
         Builtin::Secret => &[("Type", "string"), ("Data", "string"), ("Age", "string")],
         Builtin::Namespace => &[("Status", "string"), ("Age", "string")],
-        Builtin::ServiceAccount => &[("Secrets", "string"), ("Age", "string")],
+        Builtin::ServiceAccount => &[("Age", "string")],
         Builtin::Lease => &[("Holder", "string"), ("Age", "string")],
         Builtin::Event | Builtin::RegardingEvent => &[
             ("Last Seen", "string"),
@@ -195,7 +195,7 @@ fn builtin_cells(builtin: Builtin, value: &Value) -> Vec<Value> {
         Builtin::ConfigMap => vec![json!(size("/data") + size("/binaryData")), age],
         Builtin::Secret => vec![text("/type"), json!(size("/data")), age],
         Builtin::Namespace => vec![text("/status/phase"), age],
-        Builtin::ServiceAccount => vec![json!(size("/secrets")), age],
+        Builtin::ServiceAccount => vec![age],
         Builtin::Lease => vec![text("/spec/holderIdentity"), age],
         Builtin::Event => event_cells(value, "involvedObject", "message"),
         Builtin::RegardingEvent => event_cells(value, "regarding", "note"),

@@ -118,6 +118,8 @@ pub(crate) fn many(
         View::Table => table::many(resource, values, page, (form, query))?,
         View::PartialList => {
             let list: Vec<Value> = values.map(|value| partial(&value, &form.version)).collect();
+            // Go's nil slice.
+            let list = if list.is_empty() { Value::Null } else { Value::Array(list) };
             json!({
                 "kind": "PartialObjectMetadataList",
                 "apiVersion": format!("meta.k8s.io/{}", form.version),

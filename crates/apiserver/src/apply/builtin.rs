@@ -43,8 +43,8 @@ pub fn view(group: &str, kind: &str) -> View {
             ("immutable", View::Scalar),
         ],
         ("", "ServiceAccount") => vec![
-            ("secrets", references("name")),
-            ("imagePullSecrets", references("name")),
+            ("secrets", list(atomic_map(), by_key("name"))),
+            ("imagePullSecrets", atomic_list()),
             ("automountServiceAccountToken", View::Scalar),
         ],
         ("", "Namespace") => vec![
@@ -220,10 +220,6 @@ fn conditions() -> View {
         "observedGeneration",
     ]);
     list(condition, by_key("type"))
-}
-
-fn references(key: &str) -> View {
-    list(View::Deduced, by_key(key))
 }
 
 fn by_key(key: &str) -> ListKind {

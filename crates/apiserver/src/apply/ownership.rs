@@ -210,7 +210,7 @@ fn take(managed: &mut Managed, comparison: &Comparison, id: &Id, force: bool) ->
     let changed = comparison.modified.union(&comparison.added);
     let mut conflicts = Vec::new();
     for (other, owned) in managed.iter().filter(|(other, _)| *other != id) {
-        for path in owned.set.intersection(&changed).paths() {
+        for path in owned.set.intersection(&changed).members_first() {
             conflicts.push(Conflict { owner: printed(other), field: written(&path) });
         }
     }
@@ -318,13 +318,15 @@ fn printed(id: &Id) -> String {
     if id.applies { out } else { format!("{out} using {}", id.api_version) }
 }
 
-fn described(config: &Value) -> String {
+/// How messages name an object.
+pub fn described(config: &Value) -> String {
     let text = |pointer: &str| config.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let version = text("/apiVersion");
+    let core = if version.contains('/') { "" } else { "/" };
     format!(
-        "{}/{}; {}, Kind={}",
+        "{}/{}; {core}{version}, Kind={}",
         text("/metadata/namespace"),
         text("/metadata/name"),
-        text("/apiVersion"),
         text("/kind")
     )
 }

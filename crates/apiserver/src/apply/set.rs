@@ -140,6 +140,19 @@ impl Set {
         found
     }
 
+    /// Every path, the members of a level before those of the levels below.
+    pub fn members_first(&self) -> Vec<Path> {
+        let own = self.members.iter().map(|element| vec![element.clone()]);
+        let mut found: Vec<Path> = own.collect();
+        for (element, below) in &self.children {
+            for mut path in below.members_first() {
+                path.insert(0, element.clone());
+                found.push(path);
+            }
+        }
+        found
+    }
+
     /// The same set, in which a named field that has members below it is a member too.
     #[must_use]
     pub(super) fn with_named(&self, view: &super::View) -> Self {

@@ -154,10 +154,27 @@ fn check(value: &Value, view: &View, path: &mut Path, found: &mut Vec<String>) {
         }
         (View::List(list), Value::Array(items)) => check_items(items, list, path, found),
         (View::Map(_), other) => {
-            found.push(format!("{}: expected map, got {other}", written(path)));
+            found.push(format!("{}: expected map, got &{{{}}}", written(path), go_text(other)));
         }
         (View::List(_), other) => {
-            found.push(format!("{}: expected list, got {other}", written(path)));
+            found.push(format!("{}: expected list, got &{{{}}}", written(path), go_text(other)));
+        }
+    }
+}
+
+/// A value as Go prints it.
+pub fn go_text(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(go_text).collect::<Vec<_>>().join(" "))
+        }
+        Value::Object(fields) => {
+            let sorted: BTreeMap<&String, &Value> = fields.iter().collect();
+            let pairs = sorted.iter().map(|(name, value)| format!("{name}:{}", go_text(value)));
+            format!("map[{}]", pairs.collect::<Vec<_>>().join(" "))
         }
     }
 }
@@ -272,7 +289,10 @@ fn differ(pair: Pair<'_>, view: &View, path: &mut Path, found: &mut Comparison) 
         match pair {
             (None, Some(_)) => found.added.insert(path),
             (Some(_), None) => found.removed.insert(path),
-            (Some(first), Some(second)) if first != second => found.modified.insert(path),
+            (Some(first), Some(second)) if first != second => {
+                found.modified.insert(path);
+                replaced((first, second), view, path, found);
+            }
             (None, None) | (Some(_), Some(_)) => {}
         }
         return;
@@ -290,6 +310,28 @@ fn differ(pair: Pair<'_>, view: &View, path: &mut Path, found: &mut Comparison) 
         (None, Some(_)) => found.added.insert(path),
         (Some(_), None) => found.removed.insert(path),
         (Some(_), Some(_)) | (None, None) => {}
+    }
+}
+
+/// A map without a schema that becomes a scalar loses its fields; a scalar that becomes a map gets
+/// them.
+fn replaced(
+    (first, second): (&Value, &Value),
+    view: &View,
+    path: &mut Path,
+    found: &mut Comparison,
+) {
+    if *view != View::Deduced || first.is_object() == second.is_object() {
+        return;
+    }
+    for (value, is_first) in [(first, true), (second, false)] {
+        let Some(fields) = value.as_object() else { continue };
+        for (name, child) in fields {
+            path.push(Element::field(name));
+            let pair = if is_first { (Some(child), None) } else { (None, Some(child)) };
+            differ(pair, view, path, found);
+            path.pop();
+        }
     }
 }
 

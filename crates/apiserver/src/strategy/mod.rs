@@ -174,11 +174,22 @@ pub(crate) fn validate_update(
             errors.extend(custom.schema.validate(next, Some(old)));
         }
         Origin::Builtin(builtin) => {
+            // As in Kubernetes, once for every object and once more by these kinds.
+            if is_checked_twice(*builtin) {
+                errors.extend(object::validate_update(new_meta, old_meta, &path));
+            }
             errors.extend(validate_meta_of_update(resource, next));
+            if is_checked_twice(*builtin) {
+                errors.extend(validate_meta_of_update(resource, next));
+            }
             errors.extend(validate_builtin(*builtin, next, Some(old)));
         }
     }
     errors
+}
+
+fn is_checked_twice(kind: Builtin) -> bool {
+    matches!(kind, Builtin::ConfigMap | Builtin::Secret | Builtin::ServiceAccount)
 }
 
 fn rules(resource: &Resource) -> MetaRules {

@@ -47,7 +47,8 @@ pub(super) fn default_secret(object: &mut Value) {
 }
 
 pub(super) fn validate_config_map(value: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let mut errors = keys(value, &["data", "binaryData"]);
+    let mut errors = frozen(value, old, &["data", "binaryData"]);
+    errors.extend(keys(value, &["data", "binaryData"]));
     let doubled = value["data"].as_object().into_iter().flatten();
     for (key, _) in doubled.filter(|(key, _)| value["binaryData"].get(key).is_some()) {
         let path = Path::new("data").key(key);
@@ -57,12 +58,18 @@ pub(super) fn validate_config_map(value: &Value, old: Option<&Value>) -> Vec<Fie
         let error = FieldError::too_long(&Path::new("[]"), DATA_MAX);
         errors.push(error);
     }
-    errors.extend(frozen(value, old, &["data", "binaryData"]));
     errors
 }
 
 pub(super) fn validate_secret(value: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let mut errors = keys(value, &["data"]);
+    let mut errors = Vec::new();
+    if old.is_some_and(|old| text(old, "/type") != text(value, "/type")) {
+        let why = "field is immutable";
+        let kind = text(value, "/type");
+        errors.push(FieldError::invalid_text(&Path::new("type"), kind, why));
+    }
+    errors.extend(frozen(value, old, &["data"]));
+    errors.extend(keys(value, &["data"]));
     if size(value) > DATA_MAX {
         errors.push(FieldError::too_long(&Path::new("data"), DATA_MAX));
     }
@@ -71,17 +78,17 @@ pub(super) fn validate_secret(value: &Value, old: Option<&Value>) -> Vec<FieldEr
         "kubernetes.io/ssh-auth" => &["ssh-privatekey"],
         "kubernetes.io/dockerconfigjson" => &[".dockerconfigjson"],
         "kubernetes.io/dockercfg" => &[".dockercfg"],
+        // One of the two is enough.
+        "kubernetes.io/basic-auth"
+            if value["data"].get("username").or(value["data"].get("password")).is_none() =>
+        {
+            &["username", "password"]
+        }
         _ => &[],
     };
     for key in needed.iter().filter(|key| value["data"].get(**key).is_none()) {
         errors.push(FieldError::required(&Path::new("data").key(key), ""));
     }
-    if old.is_some_and(|old| text(old, "/type") != text(value, "/type")) {
-        let why = "field is immutable";
-        let kind = text(value, "/type");
-        errors.push(FieldError::invalid_text(&Path::new("type"), kind, why));
-    }
-    errors.extend(frozen(value, old, &["data"]));
     errors
 }
 

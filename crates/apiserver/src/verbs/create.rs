@@ -140,6 +140,9 @@ fn preconditions(ctx: &RequestContext<'_>) -> Vec<Precondition> {
 fn system_fields(ctx: &RequestContext<'_>, object: &mut Value) -> Result<bool, Refusal> {
     let Some(root) = object.as_object_mut() else { return Ok(false) };
     let metadata = root.entry("metadata").or_insert_with(|| json!({}));
+    if metadata.is_null() {
+        *metadata = json!({});
+    }
     let Some(metadata) = metadata.as_object_mut() else { return Ok(false) };
     for wiped in [
         "selfLink",

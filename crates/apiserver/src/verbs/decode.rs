@@ -8,7 +8,7 @@ use super::json::{self, Parsed};
 use super::options::FieldValidation;
 use crate::core::text;
 use crate::http::Call;
-use crate::kinds::{Resource, group_version};
+use crate::kinds::{Resource, builtin, group_version};
 use crate::meta::field::{FieldError, Path};
 use crate::patch::go_type;
 use crate::schema::{DEPTH_MAX, is_deeper};
@@ -166,6 +166,15 @@ fn identify(resource: &Resource, value: &mut Value, raw: &[u8]) -> Result<(), Re
     let given = text(value, "/apiVersion");
     if kind.is_empty() || kind == resource.kind && given == expected {
         return Ok(());
+    }
+    let served = builtin::all();
+    let known = |found: &Resource| found.api_version() == given && found.kind == kind;
+    if !served.iter().any(|found| known(found)) {
+        return Err(Refusal::bad_request(format!(
+            "{kind} in version \"{given}\" cannot be handled as a {}: no kind \"{kind}\" is \
+             registered for version \"{given}\" in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
+            resource.kind
+        )));
     }
     if kind == resource.kind {
         return Err(wrong_version(given, &expected));

@@ -47,21 +47,24 @@ pub(super) async fn list(
         Some(start) => key.as_ref() >= start.as_str(),
         None => true,
     });
-    let mut matching = after.filter(|(_, entry)| selection.matches(&entry.value)).peekable();
+    let mut after = after.peekable();
     let unpaged = query.get("resourceVersion") == Some("0") && start.is_none();
     let most = usize::try_from(limit).ok().filter(|most| *most > 0 && !unpaged);
     let mut items: Vec<Arc<Entry>> = Vec::new();
     let mut last: Option<Arc<str>> = None;
     while most.is_none_or(|most| items.len() < most) {
-        let Some((key, entry)) = matching.next() else { break };
-        items.push(entry);
+        let Some((key, entry)) = after.next() else { break };
+        if selection.matches(&entry.value) {
+            items.push(entry);
+        }
         last = Some(key);
     }
     let mut page = Page { revision: listing.revision, next: None, remaining: None };
-    if matching.peek().is_some() {
+    // As Kubernetes, a page ends without asking whether any of the rest matches.
+    if after.peek().is_some() {
         let key = last.as_deref().unwrap_or_default();
         page.next = Some(token(listing.revision, resource, &place.namespace, key));
-        let rest = matching.count();
+        let rest = after.count();
         page.remaining = selection.is_empty().then_some(rest);
     }
     view::many(resource, &items, &page, (form, query))

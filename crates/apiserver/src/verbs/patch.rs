@@ -7,6 +7,7 @@ use super::json::Parsed;
 use super::options::FieldValidation;
 use super::update::{Edit, same_name, unnamed, update};
 use super::{RequestContext, Subresource, decode, json as text_json, scale, written};
+use crate::apply::typed::go_text;
 use crate::core::text;
 use crate::http::negotiate::Form;
 use crate::http::{Answer, Call};
@@ -62,7 +63,13 @@ impl Edit for Patch {
         if text(&value, "/apiVersion") != ctx.resource.api_version() {
             return Err(wrong_kind(ctx, &value));
         }
-        let raw = value.to_string();
+        let raw = match self.kind {
+            // As Kubernetes, which has not encoded the result yet.
+            Kind::Strategic => {
+                patch::strategic::parse(&self.body).map(|patch| go_text(&patch)).unwrap_or_default()
+            }
+            Kind::Json | Kind::Merge => value.to_string(),
+        };
         let (kind, version) = (text(&value, "/kind"), ctx.resource.version.as_str());
         let handled =
             format!("{kind} in version \"{version}\" cannot be handled as a {}", ctx.resource.kind);
@@ -75,6 +82,9 @@ impl Edit for Patch {
             return Err(undecodable(&raw, &format!("strict decoding error: {strict}")));
         }
         decode::kind_matches(ctx.resource, &value)?;
+        if text(&value, "/metadata/name").is_empty() {
+            return Err(unnamed(ctx.name));
+        }
         same_name(ctx.name, &value)?;
         check_namespace(ctx.resource, ctx.namespace, &value)?;
         Ok(value)

@@ -50,14 +50,19 @@ pub(crate) async fn serve(
         return scale::put(ctx, call, form).await;
     }
     let object = decode::object(&mut ctx, call).map_err(|refusal| warned(&ctx, refusal))?;
-    if text(&object, "/metadata/name").is_empty() {
-        return Err(unnamed(ctx.name));
-    }
-    same_name(ctx.name, &object)?;
-    check_namespace(ctx.resource, ctx.namespace, &object)?;
+    placed(&ctx, &object).map_err(|refusal| warned(&ctx, refusal))?;
     let put = Put { object };
     let (entry, made) = update(&mut ctx, &put).await.map_err(|refusal| warned(&ctx, refusal))?;
     written(if made { 201 } else { 200 }, &ctx, &entry, (form, call))
+}
+
+/// Refuses an object of another name or namespace than its path.
+fn placed(ctx: &RequestContext<'_>, object: &Value) -> Result<(), Refusal> {
+    if text(object, "/metadata/name").is_empty() {
+        return Err(unnamed(ctx.name));
+    }
+    same_name(ctx.name, object)?;
+    check_namespace(ctx.resource, ctx.namespace, object)
 }
 
 /// The refusal of an object without a name.

@@ -7,6 +7,7 @@ mod access;
 mod call;
 mod client;
 mod cluster;
+mod differences;
 mod events;
 mod faults;
 #[path = "../replay/hook.rs"]
