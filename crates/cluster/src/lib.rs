@@ -2,3 +2,6 @@
 //!
 //! It is the one room in which rules meet Kubernetes: what a request asks, what an answer means,
 //! where a record is kept, and which replica acts.
+
+pub mod answer;
+pub mod client;

@@ -1,0 +1,5 @@
+//! What requests of a cluster say, against the embedded API server.
+
+mod answers;
+mod clients;
+mod rig;
