@@ -5,3 +5,6 @@
 
 pub mod answer;
 pub mod client;
+pub mod kinds;
+pub mod pin;
+pub mod read;

@@ -2,4 +2,6 @@
 
 mod answers;
 mod clients;
+mod kinds;
+mod presence;
 mod rig;
