@@ -5,6 +5,7 @@
 
 pub mod answer;
 pub mod client;
+pub mod guard;
 pub mod kinds;
 pub mod pin;
 pub mod read;

@@ -2,6 +2,7 @@
 
 mod answers;
 mod clients;
+mod guards;
 mod kinds;
 mod presence;
 mod rig;
