@@ -9,3 +9,4 @@ pub mod guard;
 pub mod kinds;
 pub mod pin;
 pub mod read;
+pub mod watches;

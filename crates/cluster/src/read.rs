@@ -148,7 +148,7 @@ impl Snapshot<'_> {
         let list = match list.map_err(|failure| failure.read()) {
             Ok(list) => list,
             Err(ReadFailure::PathAbsent) => {
-                return self.path_absent(target, &kind).await;
+                return self.path_absent(target, kind).await;
             }
             Err(ReadFailure::ObjectAbsent) => return Presence::Unknown(Unknown::Unreachable),
             Err(ReadFailure::Unknown(why)) => return Presence::Unknown(why),

@@ -6,3 +6,4 @@ mod guards;
 mod kinds;
 mod presence;
 mod rig;
+mod watching;

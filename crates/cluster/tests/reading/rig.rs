@@ -129,6 +129,14 @@ pub(crate) async fn grant(server: &ApiServer, name: &str, (group, resource): (&s
     done(server, ("POST", &format!("{RBAC}/clusterrolebindings")), &binding).await;
 }
 
+/// Takes what [`grant`] gave.
+pub(crate) async fn revoke(server: &ApiServer, name: &str, resource: &str) {
+    for kind in ["clusterrolebindings", "clusterroles"] {
+        let path = format!("{RBAC}/{kind}/{name}-{resource}");
+        done(server, ("DELETE", &path), &Value::Null).await;
+    }
+}
+
 /// How many requests of a verb for a resource were answered.
 pub(crate) fn count(server: &ApiServer, verb: &str, resource: &str) -> u64 {
     let counters = server.counters();
