@@ -18,7 +18,7 @@ use kube_client::core::params::{GetParams, PostParams};
 use serde_json::{Value, json};
 use usher_domain::object::authority::{BoxFuture, Pin, WorldRecord, WorldRecords};
 use usher_domain::object::name::{
-    ANNOTATION_RESET_GUARD, ANNOTATION_RESET_PIN, FIELD_MANAGER, NAMESPACE_SYSTEM,
+    ANNOTATION_RESET_GUARD, ANNOTATION_RESET_PIN, FIELD_MANAGER, SYSTEM_NAMESPACE,
 };
 use usher_kernel::{Timestamp, Trouble, Uid};
 
@@ -194,7 +194,7 @@ impl ConfigMapRecords {
             "kind": "Event",
             "metadata": {"name": format!("{name}.{version}.{}", reason.to_lowercase())},
             "involvedObject": {
-                "apiVersion": "v1", "kind": "ConfigMap", "namespace": NAMESPACE_SYSTEM,
+                "apiVersion": "v1", "kind": "ConfigMap", "namespace": SYSTEM_NAMESPACE,
                 "name": name, "uid": meta.uid, "resourceVersion": version,
             },
             "reason": reason,
@@ -209,7 +209,7 @@ impl ConfigMapRecords {
             "reportingComponent": FIELD_MANAGER,
             "reportingInstance": FIELD_MANAGER,
         });
-        let request = Request::new(format!("/api/v1/namespaces/{NAMESPACE_SYSTEM}/events"))
+        let request = Request::new(format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/events"))
             .create(&params(), event.to_string().into_bytes());
         match self.client.send(request).await.map_err(|failure| failure.write(Write::Create)) {
             Ok(_) | Err(WriteFailure::Taken) => Ok(()),
@@ -249,7 +249,7 @@ impl std::fmt::Debug for ConfigMapRecords {
 fn record(world: &str, map: &ConfigMap) -> Result<WorldRecord, Trouble> {
     let corrupt = || {
         let name = ConfigMapRecords::name(world);
-        Trouble::Corrupt { what: format!("ConfigMap {NAMESPACE_SYSTEM}/{name}") }
+        Trouble::Corrupt { what: format!("ConfigMap {SYSTEM_NAMESPACE}/{name}") }
     };
     let field = |name: &str| map.data.as_ref().and_then(|it| it.get(name)).map(String::as_str);
     let time = |name: &str| match field(name) {
@@ -298,7 +298,7 @@ fn faster(failure: &Failure, write: Write) -> Result<bool, Trouble> {
 }
 
 fn maps() -> Request {
-    Request::new(format!("/api/v1/namespaces/{NAMESPACE_SYSTEM}/configmaps"))
+    Request::new(format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps"))
 }
 
 fn params() -> PostParams {

@@ -247,7 +247,7 @@ impl Answered for DynamicObject {
 }
 
 /// Whether a name is one segment of a path, and one value of a selector.
-fn is_segment(name: &str) -> bool {
+pub(crate) fn is_segment(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':');
     !name.is_empty() && name.chars().all(is_plain) && !matches!(name, "." | "..")
 }

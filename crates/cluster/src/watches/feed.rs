@@ -14,7 +14,7 @@ use super::{Feeds, Hearing, Settings, Subject};
 use crate::answer::{Failure, Row};
 use crate::kinds::Kind;
 use crate::pin;
-use crate::read::Cluster;
+use crate::read::{Cluster, is_segment};
 
 /// After so many attempts an interruption lasts: its items are woken, to be polled.
 const LASTING: u32 = 3;
@@ -129,6 +129,9 @@ impl Feed {
     /// Opens a watch from a revision, or from now.
     async fn open(&self, kind: &Kind, from: Option<u64>) -> Result<Stream, Failure> {
         let (client, only) = (&self.cluster.client, self.subject.only.as_ref());
+        if only.is_some_and(|(namespace, name)| !is_segment(namespace) || !is_segment(name)) {
+            return Err(Failure::NoAnswer("no object can have this name".to_owned()));
+        }
         let request = kind.request(only.map_or("", |(namespace, _)| namespace));
         let fields = only.map(|(_, name)| format!("metadata.name={name}"));
         let revision = if let Some(revision) = from {

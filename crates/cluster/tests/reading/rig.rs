@@ -151,6 +151,6 @@ pub(crate) async fn until(condition: impl AsyncFn() -> bool) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    let patience = Duration::from_hours(24);
+    let patience = Duration::from_mins(10);
     tokio::time::timeout(patience, waiting).await.expect("the condition in time");
 }

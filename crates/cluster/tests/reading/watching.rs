@@ -371,7 +371,7 @@ async fn secrets_are_watched_one_by_one() {
 
 /// Red by: an interest that is taken after its object is read.
 // Requirement: KA-11
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_change_after_an_interest_was_taken_always_wakes() {
     let server = server().await;
     let watches = watching(admin(&server)).await;

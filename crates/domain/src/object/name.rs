@@ -50,7 +50,7 @@ pub const PROTECTION_GROUP: &str = concat!("protection.", suffix!());
 /// The API version of Usages.
 pub const USAGE_API_VERSION: &str = concat!("protection.", suffix!(), "/v1alpha1");
 /// Our own namespace on a cluster.
-pub const NAMESPACE_SYSTEM: &str = "usher-system";
+pub const SYSTEM_NAMESPACE: &str = "usher-system";
 /// What the namespace of every project begins with.
 pub const NAMESPACE_PREFIX: &str = "usher-project-";
 
