@@ -1,18 +1,19 @@
 //! The table of answers: what a failed request says about the world.
 //!
-//! | answer | row | to a read | to a write |
-//! |---|---|---|---|
-//! | 404 that names its object | [`Row::ObjectAbsent`] | absent, if a list confirms it | a deletion is done, the item's own object has ended, else blocked |
-//! | 404 without a name | [`Row::PathAbsent`] | kind removed, if discovery confirms it | unavailable |
-//! | 401, 403 | [`Row::NoRight`] | forbidden | rejected |
-//! | 403 `NamespaceTerminating` | [`Row::NamespaceTerminating`] | unreachable | blocked |
-//! | denied by our webhook | [`Row::DeniedByUs`] | unreachable | refused to a probe, else blocked |
-//! | denied by another webhook | [`Row::DeniedByAnother`] | unreachable | blocked with 409, else rejected |
-//! | 409 `AlreadyExists` | [`Row::Exists`] | unreachable | taken: read it |
-//! | 409 | [`Row::Conflict`] | unreachable | conflict of our own record, else blocked |
-//! | 422 of `metadata.uid` or of a failed test | [`Row::Precondition`] | unreachable | blocked |
-//! | other 4xx | [`Row::Invalid`] | unreachable | rejected |
-//! | 408, 429, 5xx, anything else, no answer | [`Row::Unavailable`] | unreachable | unavailable: it may still arrive |
+//! ```text
+//! answer                            to a read             to a write
+//! 404 that names its object         absent, to confirm    deletion done, own object ended, blocked
+//! 404 without a name                kind gone, to confirm unavailable
+//! 401, 403                          forbidden             rejected
+//! 403 NamespaceTerminating          unreachable           blocked
+//! denied by our webhook             unreachable           a probe's answer, else blocked
+//! denied by another webhook         unreachable           409: blocked, else rejected
+//! 409 AlreadyExists                 unreachable           taken: read it
+//! 409                               unreachable           conflict of our own record, else blocked
+//! 422 of a uid or a failed test     unreachable           blocked
+//! other 4xx                         unreachable           rejected
+//! 408, 410, 429, 5xx, no answer     unreachable           unavailable: it may still arrive
+//! ```
 //!
 //! **Invariants**
 //! - Only a 404 in the words of an API server says that something is absent, and it is confirmed.
@@ -316,10 +317,8 @@ mod tests {
     }
 
     fn trouble(failure: &Failure, write: Write) -> Trouble {
-        match failure.write(write) {
-            WriteFailure::Trouble(trouble) => trouble,
-            other => panic!("{other:?}"),
-        }
+        let WriteFailure::Trouble(trouble) = failure.write(write) else { panic!("{failure:?}") };
+        trouble
     }
 
     // Requirement: KA-3

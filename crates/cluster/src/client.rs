@@ -59,11 +59,14 @@ pub enum ConnectError {
     Unreadable { file: PathBuf, why: String },
     #[error("kubeconfig {} is malformed{place}", .file.display())]
     Malformed { file: PathBuf, place: String },
-    #[error("kubeconfig {} has no current context: name one of its contexts, {known}", .file.display())]
+    #[error("kubeconfig {} has no current context: name one, {known}", .file.display())]
     NoCurrentContext { file: PathBuf, known: String },
     #[error("kubeconfig {} has no context \"{context}\", only {known}", .file.display())]
     UnknownContext { file: PathBuf, context: String, known: String },
-    #[error("kubeconfig {} has no {what} \"{name}\", which its context \"{context}\" names", .file.display())]
+    #[error(
+        "kubeconfig {} has no {what} \"{name}\", which its context \"{context}\" names",
+        .file.display()
+    )]
     Dangling { file: PathBuf, context: String, what: &'static str, name: String },
     #[error("context \"{context}\" of kubeconfig {} cannot be used: {why}", .file.display())]
     Unusable { file: PathBuf, context: String, why: String },

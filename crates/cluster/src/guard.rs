@@ -6,11 +6,14 @@
 //! - A guard or a pin is reset by an annotation only, which leaves an Event before it is carried
 //!   out.
 //!
+//! - A record with fewer writes than this process knows of, or none, is one of a cluster that was
+//!   restored: its guard trips, whatever its identity and revision say.
+//!
 //! What is recorded in the cluster itself is lost or restored with it: a cluster that was rebuilt
-//! or restored while no process of ours ran is not noticed by its pin.
+//! or restored while no process of ours ran is not noticed.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::core::Request;
@@ -30,6 +33,8 @@ const IDENTITY: &str = "identity";
 const REVISION: &str = "revision";
 const TRIPPED_AT: &str = "trippedAt";
 const RESET_AT: &str = "resetAt";
+/// How often it was written: a restored cluster has fewer.
+const WRITES: &str = "writes";
 /// How often a change is tried again that another writer was faster than.
 const TRIES: usize = 5;
 /// The longest message of an Event, less what we say ourselves.
@@ -40,14 +45,22 @@ pub struct ConfigMapRecords {
     client: Client,
     clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     present: Arc<dyn Fn() -> u32 + Send + Sync>,
+    known: Mutex<BTreeMap<String, Known>>,
+}
+
+/// What this process knows of a record.
+#[derive(Clone)]
+struct Known {
+    writes: u64,
+    record: WorldRecord,
 }
 
 /// What shall become of a `ConfigMap` that was read.
 enum Change<T> {
     /// Nothing.
     Keep(T),
-    /// It is written, or created.
-    Write(Box<ConfigMap>, T),
+    /// This record is written into it, or into a new one.
+    Write(Option<Box<ConfigMap>>, WorldRecord, T),
 }
 
 impl ConfigMapRecords {
@@ -58,7 +71,7 @@ impl ConfigMapRecords {
         clock: impl Fn() -> Timestamp + Send + Sync + 'static,
         present: impl Fn() -> u32 + Send + Sync + 'static,
     ) -> Self {
-        Self { client, clock: Arc::new(clock), present: Arc::new(present) }
+        Self { client, clock: Arc::new(clock), present: Arc::new(present), known: Mutex::default() }
     }
 
     /// The name of the `ConfigMap` of a cluster.
@@ -68,19 +81,25 @@ impl ConfigMapRecords {
 
     async fn read_record(&self, world: &str) -> Result<Option<WorldRecord>, Trouble> {
         let found = self.get(world).await?;
+        let writes = found.as_deref().map_or(0, writes);
+        if self.known(world).is_some_and(|known| writes < known.writes) {
+            return self.trip_restored(world).await.map(Some);
+        }
         let Some(found) = found else { return Ok(None) };
         let is_reset = |name: &str| annotation(&found, name).is_some();
         if is_reset(ANNOTATION_RESET_GUARD) || is_reset(ANNOTATION_RESET_PIN) {
             return self.reset(world).await.map(Some);
         }
-        record(world, &found).map(Some)
+        let record = record(world, &found)?;
+        self.know(world, writes, &record);
+        Ok(Some(record))
     }
 
     async fn pin_record(&self, world: &str, pin: &Pin) -> Result<WorldRecord, Trouble> {
         self.change(world, |found| match found {
             None => {
                 let record = WorldRecord { pin: pin.clone(), tripped_at: None, reset_at: None };
-                Ok(Change::Write(Box::new(written(ConfigMap::default(), &record)), record))
+                Ok(Change::Write(None, record.clone(), record))
             }
             Some(found) => {
                 let mut record = record(world, &found)?;
@@ -89,7 +108,7 @@ impl ConfigMapRecords {
                     return Ok(Change::Keep(record));
                 }
                 record.pin.revision = pin.revision;
-                Ok(Change::Write(Box::new(written(found, &record)), record))
+                Ok(Change::Write(Some(found), record.clone(), record))
             }
         })
         .await
@@ -104,7 +123,27 @@ impl ConfigMapRecords {
                 return Ok(Change::Keep(false));
             }
             record.tripped_at = Some(now);
-            Ok(Change::Write(Box::new(written(found, &record)), true))
+            Ok(Change::Write(Some(found), record, true))
+        })
+        .await
+    }
+
+    /// Trips the guard of a cluster that lost writes of ours.
+    async fn trip_restored(&self, world: &str) -> Result<WorldRecord, Trouble> {
+        let now = (self.clock)();
+        let known = self.known(world).ok_or(Trouble::Conflict)?;
+        self.change(world, |found| {
+            let mut record = match &found {
+                None => known.record.clone(),
+                Some(found) => record(world, found)?,
+            };
+            if found.as_deref().is_some_and(|found| writes(found) >= known.writes) {
+                // The read before was behind.
+                return Ok(Change::Keep(record));
+            }
+            tracing::error!(world, "cluster was restored: mass-deletion guard tripped");
+            record.tripped_at = Some(record.tripped_at.unwrap_or(now));
+            Ok(Change::Write(found, record.clone(), record))
         })
         .await
     }
@@ -130,7 +169,7 @@ impl ConfigMapRecords {
             let annotations = found.metadata.annotations.get_or_insert_default();
             annotations.remove(ANNOTATION_RESET_GUARD);
             annotations.remove(ANNOTATION_RESET_PIN);
-            if self.put(world, &written(found, &record)).await? {
+            if self.put(world, Some(found), &record).await? {
                 tracing::warn!(world, "mass-deletion guard or pin reset by annotation");
                 return Ok(record);
             }
@@ -142,19 +181,22 @@ impl ConfigMapRecords {
     async fn change<T>(
         &self,
         world: &str,
-        decide: impl Fn(Option<ConfigMap>) -> Result<Change<T>, Trouble>,
+        decide: impl Fn(Option<Box<ConfigMap>>) -> Result<Change<T>, Trouble>,
     ) -> Result<T, Trouble> {
         for _ in 0..TRIES {
             match decide(self.get(world).await?)? {
                 Change::Keep(answer) => return Ok(answer),
-                Change::Write(map, answer) if self.put(world, &map).await? => return Ok(answer),
-                Change::Write(..) => {}
+                Change::Write(map, record, answer) => {
+                    if self.put(world, map, &record).await? {
+                        return Ok(answer);
+                    }
+                }
             }
         }
         Err(Trouble::Conflict)
     }
 
-    async fn get(&self, world: &str) -> Result<Option<ConfigMap>, Trouble> {
+    async fn get(&self, world: &str) -> Result<Option<Box<ConfigMap>>, Trouble> {
         let request = maps().get(&Self::name(world), &GetParams::default());
         match self.client.object(request).await {
             Ok(found) => Ok(Some(found)),
@@ -165,10 +207,18 @@ impl ConfigMapRecords {
     }
 
     /// Creates or replaces it; false if another writer was faster.
-    async fn put(&self, world: &str, map: &ConfigMap) -> Result<bool, Trouble> {
+    async fn put(
+        &self,
+        world: &str,
+        map: Option<Box<ConfigMap>>,
+        record: &WorldRecord,
+    ) -> Result<bool, Trouble> {
         let name = Self::name(world);
-        let mut map = map.clone();
+        let known = self.known(world).map_or(0, |known| known.writes);
+        let map = map.unwrap_or_default();
+        let writes = writes(&map).max(known) + 1;
         let is_new = map.metadata.resource_version.is_none();
+        let mut map = written(map, record, writes);
         map.metadata.name = Some(name.clone());
         let body = body(&map)?;
         let (request, write) = if is_new {
@@ -177,8 +227,23 @@ impl ConfigMapRecords {
             (maps().replace(&name, &params(), body), Write::OwnRecord)
         };
         match self.client.send(request).await {
-            Ok(_) => Ok(true),
+            Ok(_) => {
+                self.know(world, writes, record);
+                Ok(true)
+            }
             Err(failure) => faster(&failure, write),
+        }
+    }
+
+    fn known(&self, world: &str) -> Option<Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(world).cloned()
+    }
+
+    fn know(&self, world: &str, writes: u64, record: &WorldRecord) {
+        let known = Known { writes, record: record.clone() };
+        let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.get(world).is_none_or(|before| before.writes <= writes) {
+            all.insert(world.to_owned(), known);
         }
     }
 
@@ -263,13 +328,14 @@ fn record(world: &str, map: &ConfigMap) -> Result<WorldRecord, Trouble> {
 }
 
 /// The `ConfigMap` with this record in it.
-fn written(mut map: ConfigMap, record: &WorldRecord) -> ConfigMap {
+fn written(mut map: Box<ConfigMap>, record: &WorldRecord, writes: u64) -> Box<ConfigMap> {
     let time = |at: Option<Timestamp>| at.map(Timestamp::to_rfc3339);
     let fields = [
         (IDENTITY, Some(record.pin.identity.to_string())),
         (REVISION, Some(record.pin.revision.to_string())),
         (TRIPPED_AT, time(record.tripped_at)),
         (RESET_AT, time(record.reset_at)),
+        (WRITES, Some(writes.to_string())),
     ];
     let data: &mut BTreeMap<String, String> = map.data.get_or_insert_default();
     for (name, value) in fields {
@@ -279,6 +345,12 @@ fn written(mut map: ConfigMap, record: &WorldRecord) -> ConfigMap {
         };
     }
     map
+}
+
+/// How often it was written.
+fn writes(map: &ConfigMap) -> u64 {
+    let writes = map.data.as_ref().and_then(|it| it.get(WRITES));
+    writes.and_then(|it| it.parse().ok()).unwrap_or(0)
 }
 
 fn annotation<'a>(map: &'a ConfigMap, name: &str) -> Option<&'a str> {

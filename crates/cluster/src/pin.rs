@@ -1,8 +1,8 @@
 //! Who answers: the identity of the cluster and the highest revision it showed, read before each
 //! snapshot.
 //!
-//! A cluster that was rebuilt or restored answers "absent" to everything. The identity is the uid of
-//! `kube-system`, and the revision is that of a list, which only a quorum of the store can give.
+//! A cluster that was rebuilt or restored answers "absent" to everything. The identity is the uid
+//! of `kube-system`, and the revision is that of a list, which only a quorum of the store can give.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -161,8 +161,8 @@ impl Feed {
     async fn judge(&self, failure: &Failure) -> End {
         match failure.row() {
             Row::NoRight => End::Deaf,
+            // If its kind is gone, the next attempt learns it from what was just read.
             Row::PathAbsent => match self.cluster.kinds.refresh().await {
-                Ok(()) if self.cluster.kinds.of(&self.subject.resource).is_none() => End::NotServed,
                 Ok(()) => End::Broken { after: None },
                 Err(failure) => broken(&failure),
             },

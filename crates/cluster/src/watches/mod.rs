@@ -1,7 +1,7 @@
 //! Watches: they wake items, and decide nothing.
 //!
 //! ```text
-//!  interest ──▶ list for a revision ──▶ watch ──▶ an event wakes the items interested in its object
+//!  interest ──▶ list for a revision ──▶ watch ──▶ an event wakes the items of its object
 //!                   ▲                     │
 //!                   │   410, broken ◀─────┤  (then each interested item is woken once)
 //!                   │   its end ──────────┴─▶ watch again from its last revision

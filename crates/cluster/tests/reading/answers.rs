@@ -41,10 +41,10 @@ async fn patch(server: &ApiServer, path: &str, media: &str, body: &Value) -> Fai
 
 /// The text in which a trouble is shown.
 fn text(failure: &Failure) -> String {
-    match failure.write(Write::Change) {
-        WriteFailure::Trouble(trouble) => trouble.to_string(),
-        other => panic!("{other:?}"),
-    }
+    let WriteFailure::Trouble(trouble) = failure.write(Write::Change) else {
+        panic!("{failure:?}")
+    };
+    trouble.to_string()
 }
 
 // Requirement: KA-3

@@ -107,8 +107,8 @@ async fn writers_at_once_lose_nothing() {
         futures_util::future::join_all((2..6).zip(&all).map(|(n, it)| it.pin("w", pin("a", n))));
     let (trips, raises) = tokio::join!(trips, raises);
     let first = trips.iter().filter(|it| **it == Ok(true)).count();
-    let raised = raises.iter().all(|it| matches!(it, Ok(_) | Err(Trouble::Conflict)));
-    assert!(first <= 1 && raised, "{trips:?} {raises:?}");
+    let is_expected = raises.iter().all(|it| matches!(it, Ok(_) | Err(Trouble::Conflict)));
+    assert!(first <= 1 && is_expected, "{trips:?} {raises:?}");
     all[0].pin("w", pin("a", 9)).await.expect("a record");
     let record = all[0].read("w").await.expect("a record").expect("one");
     assert_eq!((record.pin, record.tripped_at.is_some()), (pin("a", 9), first == 1));
@@ -177,6 +177,35 @@ async fn a_reset_without_its_event_is_not_carried_out() {
     server.clear_faults();
     let open = records.read("w").await.expect("a record").expect("one");
     assert_eq!((open.tripped_at, events(&server).await.len()), (None, 1));
+}
+
+/// Red by: a restored cluster whose identity and revision are believed.
+// Requirement: KA-17
+#[tokio::test]
+async fn a_cluster_that_lost_writes_of_ours_trips_its_guard() {
+    let server = prepared().await;
+    let records = records(admin(&server));
+    records.pin("w", pin("a", 5)).await.expect("a record");
+    let older = done(&server, ("GET", RECORD), &Value::Null).await["data"].clone();
+    records.pin("w", pin("a", 6)).await.expect("a record");
+    server.set_faults(|asked| match asked.verb.as_str() {
+        "get" => Fault::ReadBehind(1),
+        _ => Fault::None,
+    });
+    assert_eq!(records.read("w").await, Err(Trouble::Conflict), "a read that lags trips nothing");
+    server.clear_faults();
+    assert_eq!(records.read("w").await, Ok(Some(pinned("a", 6))));
+    done(&server, ("PATCH", RECORD), &json!({"data": older})).await;
+    let tripped = records.read("w").await.expect("a record").expect("one");
+    assert_eq!((tripped.pin.clone(), tripped.tripped_at.is_some()), (pin("a", 5), true));
+    assert_eq!(records.read("w").await, Ok(Some(tripped)), "it is tripped once");
+    annotate(&server, "usher.dev/reset-guard", "restored on purpose").await;
+    let open = records.read("w").await.expect("a record").expect("one");
+    assert_eq!(open.tripped_at, None);
+    assert_eq!(records.read("w").await, Ok(Some(open.clone())), "nor after its reset");
+    done(&server, ("DELETE", RECORD), &Value::Null).await;
+    let tripped = records.read("w").await.expect("a record").expect("one");
+    assert_eq!((tripped.pin, tripped.tripped_at.is_some()), (open.pin, true), "it is gone");
 }
 
 // Requirement: KA-9

@@ -44,7 +44,8 @@ pub(crate) fn answering(server: &ApiServer, path: &'static str, body: &Value) ->
     Client::over(kube_client::Client::new(service, "default"), Bounds::default())
 }
 
-/// A request of any kind; its media type is that of a merge patch unless another is given.
+/// A request of any kind; its media type is JSON unless another is given.
+#[expect(clippy::unnecessary_wraps, reason = "as the library builds requests")]
 pub(crate) fn request(
     (method, path): (&str, &str),
     media: &str,

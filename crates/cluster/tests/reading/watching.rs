@@ -144,10 +144,10 @@ async fn at_rest_nothing_is_requested_but_renewals() {
         let counters = server.counters();
         counters.iter().filter(|(key, _)| key.verb != "watch").map(|(_, count)| count).sum()
     };
-    let (before, watched) = (requests(), count(&server, "watch", "configmaps"));
+    let (before, opened) = (requests(), count(&server, "watch", "configmaps"));
     tokio::time::sleep(Duration::from_hours(1)).await;
     assert_eq!((requests(), item.woken()), (before, 1), "an hour at rest");
-    let renewed = count(&server, "watch", "configmaps") - watched;
+    let renewed = count(&server, "watch", "configmaps") - opened;
     assert!((10..=15).contains(&renewed), "{renewed} renewals in an hour");
     assert_eq!(interest.hearing(), Hearing::Live);
     done(&server, ("POST", MAPS), &map("a")).await;
@@ -169,10 +169,10 @@ async fn the_last_interest_ends_the_watch() {
     drop(two);
     assert_eq!(watches.hearing().len(), 2, "definitions and services stay");
     settle().await;
-    let watched = count(&server, "watch", "configmaps");
+    let opened = count(&server, "watch", "configmaps");
     touch(&server, &format!("{MAPS}/b"), 1).await;
     tokio::time::sleep(Duration::from_hours(1)).await;
-    assert_eq!(count(&server, "watch", "configmaps"), watched, "nothing is renewed");
+    assert_eq!(count(&server, "watch", "configmaps"), opened, "nothing is renewed");
     assert_eq!(item.woken(), before);
     let (again, _three) = followed(&watches, "b").await;
     again.reaches(1).await;
@@ -359,7 +359,8 @@ async fn secrets_are_watched_one_by_one() {
     let two = watches.interest(&secrets, object("b"), &other.wake).expect("an interest");
     live(&one).await;
     live(&two).await;
-    (item.reaches(1).await, other.reaches(1).await);
+    item.reaches(1).await;
+    other.reaches(1).await;
     for name in ["a", "c"] {
         let body = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}});
         done(&server, ("POST", SECRETS), &body).await;
