@@ -10,7 +10,8 @@
 //!   restored: its guard trips, whatever its identity and revision say.
 //!
 //! What is recorded in the cluster itself is lost or restored with it: a cluster that was rebuilt
-//! or restored while no process of ours ran is not noticed.
+//! or restored while no process of ours ran is not noticed. A process that saw a higher revision of
+//! the same cluster keeps it until it ends, also after the pin was reset.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

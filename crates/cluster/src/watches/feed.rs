@@ -24,7 +24,7 @@ pub(super) struct Feed {
     pub(super) cluster: Arc<Cluster>,
     pub(super) feeds: Arc<Feeds>,
     pub(super) settings: Settings,
-    pub(super) subject: Subject,
+    pub(super) subject: Arc<Subject>,
     /// Told when a kind that was not served is.
     pub(super) served: Arc<Notify>,
 }

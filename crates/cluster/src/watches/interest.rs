@@ -24,29 +24,37 @@ pub enum Selection {
 /// The interests in one kind.
 #[derive(Default)]
 pub(super) struct Interests {
-    objects: BTreeMap<Box<str>, Vec<(u64, Wake)>>,
+    objects: BTreeMap<Arc<str>, Vec<(u64, Wake)>>,
     broad: BTreeMap<u64, (Selection, Wake)>,
 }
 
 impl Interests {
-    pub(super) fn add(&mut self, id: u64, selection: &Selection, wake: &Wake) {
+    /// Adds an interest; its object, if it is in one.
+    pub(super) fn add(&mut self, id: u64, selection: Selection, wake: &Wake) -> Option<Arc<str>> {
         let wake = Arc::clone(wake);
-        match key(selection) {
-            Some(key) => self.objects.entry(key).or_default().push((id, wake)),
-            None => drop(self.broad.insert(id, (selection.clone(), wake))),
-        }
+        let Selection::Object { namespace, name } = &selection else {
+            self.broad.insert(id, (selection, wake));
+            return None;
+        };
+        let path = path(namespace, name);
+        let known = self.objects.get_key_value(path.as_str()).map(|(known, _)| Arc::clone(known));
+        let object = known.unwrap_or_else(|| path.into());
+        let wakes = self.objects.entry(Arc::clone(&object));
+        // Most objects interest one item.
+        wakes.or_insert_with(|| Vec::with_capacity(1)).push((id, wake));
+        Some(object)
     }
 
     /// Ends an interest. What it woke is returned, to be dropped where no lock is held.
-    pub(super) fn remove(&mut self, id: u64, selection: &Selection) -> Option<Wake> {
-        let Some(key) = key(selection) else {
+    pub(super) fn remove(&mut self, id: u64, object: Option<&str>) -> Option<Wake> {
+        let Some(object) = object else {
             return self.broad.remove(&id).map(|(_, wake)| wake);
         };
-        let wakes = self.objects.get_mut(&key)?;
+        let wakes = self.objects.get_mut(object)?;
         let at = wakes.iter().position(|(other, _)| *other == id)?;
         let (_, wake) = wakes.swap_remove(at);
         if wakes.is_empty() {
-            self.objects.remove(&key);
+            self.objects.remove(object);
         }
         Some(wake)
     }
@@ -78,13 +86,6 @@ fn fits(selection: &Selection, change: &Change) -> bool {
             let is_there = namespace.as_ref().is_none_or(|it| *it == change.namespace);
             is_there && labels.matches(&change.labels)
         }
-    }
-}
-
-fn key(selection: &Selection) -> Option<Box<str>> {
-    match selection {
-        Selection::Object { namespace, name } => Some(path(namespace, name).into()),
-        Selection::Labelled { .. } | Selection::Any => None,
     }
 }
 

@@ -87,8 +87,8 @@ pub struct Watches {
 /// An interest; it ends when it is dropped, and the last one in a kind ends its watch.
 pub struct Interest {
     feeds: Arc<Feeds>,
-    subject: Subject,
-    selection: Selection,
+    subject: Arc<Subject>,
+    object: Option<Arc<str>>,
     id: u64,
 }
 
@@ -100,7 +100,7 @@ struct Subject {
 }
 
 #[derive(Default)]
-struct Feeds(Mutex<BTreeMap<Subject, Entry>>);
+struct Feeds(Mutex<BTreeMap<Arc<Subject>, Entry>>);
 
 struct Entry {
     interests: Interests,
@@ -186,22 +186,24 @@ impl Watches {
     fn subscribe(&self, subject: Subject, selection: Selection, wake: &Wake) -> Interest {
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         let mut feeds = self.feeds.lock();
-        let entry = feeds.entry(subject.clone()).or_insert_with(|| {
+        let known = feeds.get_key_value(&subject).map(|(known, _)| Arc::clone(known));
+        let subject = known.unwrap_or_else(|| Arc::new(subject));
+        let entry = feeds.entry(Arc::clone(&subject)).or_insert_with(|| {
             let served = Arc::new(Notify::new());
             let feed = Feed {
                 cluster: Arc::clone(&self.cluster),
                 feeds: Arc::clone(&self.feeds),
                 settings: self.settings.clone(),
-                subject: subject.clone(),
+                subject: Arc::clone(&subject),
                 served: Arc::clone(&served),
             };
             let task = Task(tokio::spawn(feed.run()).abort_handle());
             let (interests, hearing) = (Interests::default(), Hearing::Starting);
             Entry { interests, hearing, served, _task: task }
         });
-        entry.interests.add(id, &selection, wake);
+        let object = entry.interests.add(id, selection, wake);
         drop(feeds);
-        Interest { feeds: Arc::clone(&self.feeds), subject, selection, id }
+        Interest { feeds: Arc::clone(&self.feeds), subject, object, id }
     }
 }
 
@@ -223,7 +225,7 @@ impl Drop for Interest {
     fn drop(&mut self) {
         let mut feeds = self.feeds.lock();
         let Some(entry) = feeds.get_mut(&self.subject) else { return };
-        let wake = entry.interests.remove(self.id, &self.selection);
+        let wake = entry.interests.remove(self.id, self.object.as_deref());
         let ended = entry.interests.is_empty().then(|| feeds.remove(&self.subject));
         // What a wake-up holds may itself be an interest.
         drop(feeds);
@@ -233,7 +235,7 @@ impl Drop for Interest {
 
 impl std::fmt::Debug for Interest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Interest({}, {:?})", self.subject, self.selection)
+        write!(f, "Interest({}, {:?})", self.subject, self.object)
     }
 }
 
@@ -280,7 +282,7 @@ impl Feeds {
         is_left
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Subject, Entry>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<Subject>, Entry>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
