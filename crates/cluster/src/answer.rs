@@ -276,9 +276,9 @@ fn plain(code: u16, after: Option<Duration>) -> Row {
     }
 }
 
-/// A JSON patch whose test failed, or that does not fit, names neither object nor field.
+/// A JSON patch whose test failed, or that does not fit, names neither kind nor object nor field.
 fn is_failed_patch(details: Option<&StatusDetails>) -> bool {
-    details.is_none_or(|it| it.name.is_empty() && it.causes.is_empty())
+    details.is_none_or(|it| it.name.is_empty() && it.kind.is_empty() && it.causes.is_empty())
 }
 
 fn causes(status: &Status) -> &[StatusCause] {
@@ -364,6 +364,19 @@ mod tests {
             let after = Some(Duration::from_secs(7));
             assert_eq!(read(429, after).row(), Row::Unavailable { after }, "by its header");
         }
+    }
+
+    /// Red by: any 422 without a name taken for a patch whose test failed.
+    // Requirement: KA-3
+    #[test]
+    fn a_refused_object_without_a_name_is_no_failed_patch() {
+        let body = json!({
+            "kind": "Status", "status": "Failure", "code": 422, "reason": "Invalid",
+            "message": "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: m",
+            "details": {"group": "deep.example", "kind": "wells"},
+        });
+        let refusal = Refusal::read(422, None, body.to_string().as_bytes());
+        assert_eq!(Failure::Refused(refusal).row(), Row::Invalid);
     }
 
     // Requirement: KA-4
