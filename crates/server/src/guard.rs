@@ -65,16 +65,19 @@ impl Guards {
         Self { records, config, tally, worlds: Mutex::default() }
     }
 
-    /// The pin of a world before a request, from memory and from its record.
+    /// The pin of a world before a request, from memory and from its record. A record of another
+    /// identity than the one in memory was reset by an operator.
     pub fn pinned(&self, world: &str, known: Option<&WorldRecord>) -> Option<Pin> {
-        let written = known.map(|it| it.pin.clone());
-        let Some(mut pin) = self.worlds().get(world).map(|it| it.pin.clone()) else {
-            return written;
-        };
-        if let Some(written) = written.filter(|it| it.identity == pin.identity) {
-            pin.revision = pin.revision.max(written.revision);
+        let recorded = known.map(|it| it.pin.clone());
+        let in_memory = self.worlds().get(world).map(|it| it.pin.clone());
+        match (in_memory, recorded) {
+            (Some(pin), Some(recorded)) if recorded.identity == pin.identity => {
+                let revision = pin.revision.max(recorded.revision);
+                Some(Pin { revision, ..recorded })
+            }
+            (_, Some(recorded)) => Some(recorded),
+            (in_memory, None) => in_memory,
         }
-        Some(pin)
     }
 
     /// Judges the answer of a world by the pin from before the request: a revision that another
@@ -95,8 +98,11 @@ impl Guards {
         };
         let mut worlds = self.worlds();
         let written = pinned.revision;
-        let fresh = || Watched { pin: pinned, written, vanished: BTreeMap::new() };
+        let fresh = || Watched { pin: pinned.clone(), written, vanished: BTreeMap::new() };
         let watched = worlds.entry(world.to_owned()).or_insert_with(fresh);
+        if watched.pin.identity != pinned.identity {
+            *watched = fresh();
+        }
         if authority == Authority::Pinned {
             watched.pin.revision = watched.pin.revision.max(answered.revision);
         }

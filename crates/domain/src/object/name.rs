@@ -27,6 +27,11 @@ pub const LABEL_IN_USE: &str = concat!(suffix!(), "/in-use");
 pub const ANNOTATION_BREAK_GLASS: &str = concat!(suffix!(), "/break-glass");
 /// Annotation of a namespace: the namespaces whose Usages may protect the objects in it.
 pub const ANNOTATION_USAGE_CONSENT: &str = concat!(suffix!(), "/usage-consent");
+/// Annotation of a recorded cluster: resets its mass-deletion guard; the value is a person's note.
+pub const ANNOTATION_RESET_GUARD: &str = concat!(suffix!(), "/reset-guard");
+/// Annotation of a recorded cluster: accepts the cluster that answers now; the value is a person's
+/// note.
+pub const ANNOTATION_RESET_PIN: &str = concat!(suffix!(), "/reset-pin");
 /// Finalizer of Usages.
 pub const FINALIZER_USAGE: &str = concat!(suffix!(), "/usage");
 /// Finalizer of anchors.
@@ -44,6 +49,8 @@ pub const ANCHOR_API_VERSION: &str = concat!("broker.", suffix!(), "/v1alpha1");
 pub const PROTECTION_GROUP: &str = concat!("protection.", suffix!());
 /// The API version of Usages.
 pub const USAGE_API_VERSION: &str = concat!("protection.", suffix!(), "/v1alpha1");
+/// Our own namespace on a cluster.
+pub const SYSTEM_NAMESPACE: &str = "usher-system";
 /// What the namespace of every project begins with.
 pub const NAMESPACE_PREFIX: &str = "usher-project-";
 
@@ -119,6 +126,8 @@ mod tests {
             FINALIZER_DIRECT,
             ANNOTATION_DELETION_POLICY,
             ANNOTATION_IDENTITY,
+            ANNOTATION_RESET_GUARD,
+            ANNOTATION_RESET_PIN,
         ];
         assert!(names.iter().all(|it| it.starts_with(SUFFIX)), "{names:?}");
         assert_eq!(ANCHOR_API_VERSION, "broker.usher.dev/v1alpha1");

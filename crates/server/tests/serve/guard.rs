@@ -92,6 +92,26 @@ async fn out_of_order_answers_of_the_pinned_world_are_all_believed() {
     assert_eq!(judge(&env, &it, &pin("a", 8)).await, Authority::Replaced, "9 is known by now");
 }
 
+/// Red by: a pin in memory that an operator's reset does not reach.
+// Requirement: KA-10
+#[tokio::test]
+async fn a_pin_that_an_operator_reset_replaces_the_one_in_memory() {
+    let env = TestEnv::new().await;
+    let (it, _) = guards(&env);
+    assert_eq!(judge(&env, &it, &pin("a", 9)).await, Authority::Pinned);
+    let reset = WorldRecord { pin: pin("b", 3), tripped_at: None, reset_at: None };
+    let cases = [
+        (pin("b", 3), Authority::Pinned),
+        (pin("b", 5), Authority::Pinned),
+        (pin("b", 4), Authority::Replaced),
+        (pin("a", 10), Authority::Replaced),
+    ];
+    for (answered, authority) in cases {
+        let pinned = it.pinned("local", Some(&reset));
+        assert_eq!(it.judge("local", pinned, &answered).await.unwrap(), authority, "{answered:?}");
+    }
+}
+
 /// Red by: a guard that resets itself, or that trips again on deletions that an operator confirmed.
 // Requirement: O-9, A-26
 #[tokio::test]

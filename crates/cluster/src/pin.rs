@@ -1,0 +1,74 @@
+//! Who answers: the identity of the cluster and the highest revision it showed, read before each
+//! snapshot.
+//!
+//! A cluster that was rebuilt or restored answers "absent" to everything. The identity is the uid
+//! of `kube-system`, and the revision is that of a list, which only a quorum of the store can give.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use kube_client::core::params::ListParams;
+use kube_client::core::{ObjectList, PartialObjectMeta, Request};
+use usher_domain::object::authority::Pin;
+use usher_kernel::Uid;
+
+use crate::answer::Failure;
+use crate::client::Client;
+
+/// The namespace that is made with a cluster and is never deleted.
+const NAMESPACE: &str = "kube-system";
+
+/// What the cluster says it is, now.
+pub async fn ask(client: &Client) -> Result<Pin, Failure> {
+    let params = ListParams::default().fields(&format!("metadata.name={NAMESPACE}"));
+    let request = Request::new("/api/v1/namespaces").list_metadata(&params);
+    let list: ObjectList<PartialObjectMeta> = client.object(request).await?;
+    let revision = list.metadata.resource_version.as_deref().and_then(revision);
+    let uid = list.items.into_iter().find_map(|it| it.metadata.uid);
+    match (uid, revision) {
+        (Some(uid), Some(revision)) => Ok(Pin { identity: Uid::new(uid), revision }),
+        (None, _) => Err(Failure::NoAnswer(format!("there is no namespace {NAMESPACE}"))),
+        (_, None) => Err(Failure::NoAnswer("a list without a revision".to_owned())),
+    }
+}
+
+/// The highest revisions that this process saw. Servers behind the cluster's own count theirs
+/// apart, by group.
+#[derive(Debug, Default)]
+pub struct Revisions(Mutex<BTreeMap<Option<String>, u64>>);
+
+impl Revisions {
+    /// The highest one of the cluster's own server.
+    pub fn highest(&self) -> u64 {
+        self.of(None)
+    }
+
+    /// Notes an answer of the cluster's own server.
+    pub fn note(&self, revision: u64) {
+        self.raise(None, revision);
+    }
+
+    /// Forgets what another cluster showed.
+    pub fn forget(&self) {
+        self.lock().clear();
+    }
+
+    pub(crate) fn of(&self, group: Option<&str>) -> u64 {
+        self.lock().get(&group.map(str::to_owned)).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn raise(&self, group: Option<&str>, revision: u64) {
+        let mut revisions = self.lock();
+        let known = revisions.entry(group.map(str::to_owned)).or_default();
+        *known = revision.max(*known);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Option<String>, u64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The revision that a text is, if it is one.
+pub(crate) fn revision(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|it| *it > 0)
+}

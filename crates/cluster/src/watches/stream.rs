@@ -1,0 +1,133 @@
+//! The lines of a watch.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use http_body_util::BodyExt as _;
+use kube_client::client::Body;
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use crate::answer::Failure;
+use crate::pin;
+
+/// The longest line: metadata is bounded far below.
+const LINE_MAX: usize = 4 * 1024 * 1024;
+
+/// A watch that is open.
+pub(super) struct Stream {
+    body: Body,
+    bytes: Vec<u8>,
+    ends: Instant,
+    /// The revision of the last line, from which the watch is resumed.
+    pub(super) revision: u64,
+    /// Whether a line was read.
+    pub(super) is_alive: bool,
+}
+
+/// An object that changed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) labels: BTreeMap<String, String>,
+}
+
+/// What a watch shows next.
+#[derive(Debug)]
+pub(super) enum Shown {
+    Change(Change),
+    Bookmark,
+    /// The end that the server chose: nothing is missed.
+    End,
+    /// What happened since the revision is no longer known.
+    Expired,
+    Broken(Failure),
+}
+
+#[derive(Deserialize)]
+struct Line {
+    #[serde(rename = "type")]
+    event: String,
+    object: Object,
+}
+
+#[derive(Deserialize)]
+struct Object {
+    #[serde(default)]
+    metadata: Meta,
+    #[serde(default)]
+    code: u16,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Meta {
+    name: String,
+    namespace: String,
+    resource_version: String,
+    labels: BTreeMap<String, String>,
+}
+
+impl Stream {
+    /// A watch from a revision that may be silent for so long.
+    pub(super) fn new(body: Body, revision: u64, silence: Duration) -> Self {
+        let ends = Instant::now() + silence;
+        Self { body, bytes: Vec::new(), ends, revision, is_alive: false }
+    }
+
+    pub(super) async fn next(&mut self) -> Shown {
+        let line = match tokio::time::timeout_at(self.ends, self.line()).await {
+            Ok(Ok(Some(line))) => line,
+            Ok(Ok(None)) => return Shown::End,
+            Ok(Err(failure)) => return Shown::Broken(failure),
+            Err(_) => return Shown::Broken(Failure::NoAnswer("a watch went silent".to_owned())),
+        };
+        let broken = |why: &str| Shown::Broken(Failure::NoAnswer(why.to_owned()));
+        let Ok(Line { event, object }) = serde_json::from_slice(&line) else {
+            return broken("a watch sent what is no event");
+        };
+        if event == "ERROR" {
+            return if object.code == 410 { Shown::Expired } else { broken("a watch failed") };
+        }
+        let Object { metadata, .. } = object;
+        let Some(revision) = pin::revision(&metadata.resource_version) else {
+            return broken("a watch sent an object without a revision");
+        };
+        if revision < self.revision {
+            return broken("a watch went back in time");
+        }
+        self.revision = revision;
+        self.is_alive = true;
+        match event.as_str() {
+            "BOOKMARK" => Shown::Bookmark,
+            _ => Shown::Change(Change {
+                namespace: metadata.namespace,
+                name: metadata.name,
+                labels: metadata.labels,
+            }),
+        }
+    }
+
+    /// The next line; `None` at the end.
+    async fn line(&mut self) -> Result<Option<Vec<u8>>, Failure> {
+        let mut searched = 0;
+        loop {
+            if let Some(at) = self.bytes[searched..].iter().position(|byte| *byte == b'\n') {
+                let rest = self.bytes.split_off(searched + at + 1);
+                return Ok(Some(std::mem::replace(&mut self.bytes, rest)));
+            }
+            searched = self.bytes.len();
+            if searched > LINE_MAX {
+                return Err(Failure::NoAnswer("a watch sent a line without an end".to_owned()));
+            }
+            match self.body.frame().await {
+                None => return Ok(None),
+                Some(Err(error)) => return Err(Failure::no_answer(&error)),
+                Some(Ok(frame)) => {
+                    self.bytes.extend_from_slice(frame.data_ref().map_or(&[][..], |it| it));
+                }
+            }
+        }
+    }
+}
