@@ -51,6 +51,7 @@ mod clock;
 mod controllers;
 mod core;
 mod counters;
+mod credentials;
 mod discovery;
 mod events;
 mod faults;
@@ -85,6 +86,6 @@ mod view;
 
 pub use auth::User;
 pub use counters::RequestKey;
-pub use faults::{Fault, RequestKind};
+pub use faults::{COLLECTOR, Fault, RequestKind};
 pub use server::{ApiServer, Builder, StartError};
 pub use store::{Durability, DurabilityError, FileDurability, Loaded, Record, StoredObject};

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableError};
 
-use super::durability::{Durability, DurabilityError, Loaded, Record, StoredObject};
+use super::durability::{Durability, DurabilityError, Loaded, OtherFormat, Record, StoredObject};
 
 /// Table, key, and the object after the change.
 type LogRow = (&'static str, &'static str, Option<&'static [u8]>);
@@ -88,7 +88,7 @@ impl Durability for FileDurability {
         let format = format(&self.database);
         let format = format.map_err(|source| DurabilityError::new("read", source))?;
         if format != THIS_FORMAT {
-            let why = format!("its format is {format}, and this server reads {THIS_FORMAT}");
+            let why = OtherFormat { found: format, known: THIS_FORMAT };
             return Err(DurabilityError::new("read", why));
         }
         read(&self.database).map_err(|source| DurabilityError::new("read", source))

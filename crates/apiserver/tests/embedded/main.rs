@@ -7,11 +7,13 @@ mod access;
 mod call;
 mod client;
 mod cluster;
+mod disturbed;
 mod events;
 mod faults;
 #[path = "../replay/hook.rs"]
 mod hook;
 mod limits;
+mod rebuilt;
 mod reviews;
 mod terminating;
 mod tls;
