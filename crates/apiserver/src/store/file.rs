@@ -4,7 +4,7 @@
 //! old changes to the objects at once, so that a commit writes every object once.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
@@ -53,7 +53,10 @@ fn open_private(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     let file =
         options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
-    file.try_lock()?;
+    file.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => io::Error::other("another process has it open"),
+        TryLockError::Error(error) => error,
+    })?;
     let mut first = [0; 64];
     let read = file.read_at(&mut first, 0)?;
     if first.get(..read).is_some_and(|it| it.iter().all(|byte| *byte == 0)) {
