@@ -17,6 +17,11 @@ use crate::store::Store;
 pub(crate) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 /// The table of webhook configurations.
 pub(crate) const WEBHOOKS: &str = "validatingwebhookconfigurations.admissionregistration.k8s.io";
+/// The table of admission policies.
+pub(crate) const POLICIES: &str = "validatingadmissionpolicies.admissionregistration.k8s.io";
+/// The table of the bindings that put them in force.
+pub(crate) const POLICY_BINDINGS: &str =
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io";
 /// The table of namespaces.
 pub(crate) const NAMESPACES: &str = "namespaces";
 

@@ -166,6 +166,12 @@ fn builtin_columns(builtin: Builtin) -> &'static [(&'static str, &'static str)] 
         Builtin::RoleBinding | Builtin::ClusterRoleBinding => {
             &[("Role", "string"), ("Age", "string")]
         }
+        Builtin::ValidatingAdmissionPolicy => {
+            &[("Validations", "integer"), ("ParamKind", "string"), ("Age", "string")]
+        }
+        Builtin::ValidatingAdmissionPolicyBinding => {
+            &[("PolicyName", "string"), ("ParamRef", "string"), ("Age", "string")]
+        }
         Builtin::ValidatingWebhookConfiguration => &[("Webhooks", "integer"), ("Age", "string")],
         Builtin::Service => &[
             ("Type", "string"),
@@ -203,6 +209,23 @@ fn builtin_cells(builtin: Builtin, value: &Value) -> Vec<Value> {
             let kind = core::text(value, "/roleRef/kind");
             let name = core::text(value, "/roleRef/name");
             vec![json!(format!("{kind}/{name}")), age]
+        }
+        Builtin::ValidatingAdmissionPolicy => {
+            let version = core::text(value, "/spec/paramKind/apiVersion");
+            let kind = core::text(value, "/spec/paramKind/kind");
+            let of = if kind.is_empty() { "<unset>".into() } else { format!("{version}/{kind}") };
+            vec![json!(size("/spec/validations")), json!(of), age]
+        }
+        Builtin::ValidatingAdmissionPolicyBinding => {
+            let named = match core::text(value, "/spec/paramRef/name") {
+                "" if value.pointer("/spec/paramRef").is_none() => "<unset>".to_owned(),
+                "" => "*".to_owned(),
+                name => match core::text(value, "/spec/paramRef/namespace") {
+                    "" => name.to_owned(),
+                    space => format!("{space}/{name}"),
+                },
+            };
+            vec![text("/spec/policyName"), json!(named), age]
         }
         Builtin::ValidatingWebhookConfiguration => vec![json!(size("/webhooks")), age],
         Builtin::Service => {

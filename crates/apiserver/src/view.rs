@@ -184,6 +184,8 @@ pub(crate) fn bare_builtin(resource: &Resource, object: &mut Value) {
         | Builtin::ClusterRole
         | Builtin::ClusterRoleBinding
         | Builtin::CustomResourceDefinition
+        | Builtin::ValidatingAdmissionPolicy
+        | Builtin::ValidatingAdmissionPolicyBinding
         | Builtin::ValidatingWebhookConfiguration
         | Builtin::ApiService
         | Builtin::Review(_) => {}

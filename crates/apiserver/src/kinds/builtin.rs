@@ -24,6 +24,8 @@ pub(crate) enum Builtin {
     ClusterRole,
     ClusterRoleBinding,
     CustomResourceDefinition,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
     ValidatingWebhookConfiguration,
     ApiService,
     Service,
@@ -63,10 +65,11 @@ struct Row {
 }
 
 const RBAC: &str = "rbac.authorization.k8s.io";
+const ADMISSION: &str = "admissionregistration.k8s.io";
 const AUTHENTICATION: &str = "authentication.k8s.io";
 const AUTHORIZATION: &str = "authorization.k8s.io";
 
-const ROWS: [Row; 22] = [
+const ROWS: [Row; 24] = [
     row(Builtin::ConfigMap, "", "configmaps", "ConfigMap", include_str!("schemas/configmap.json"))
         .short(&["cm"]),
     row(Builtin::Event, "", "events", "Event", include_str!("schemas/event.json")).short(&["ev"]),
@@ -105,8 +108,26 @@ const ROWS: [Row; 22] = [
     .cluster()
     .categories(&["api-extensions"]),
     row(
+        Builtin::ValidatingAdmissionPolicy,
+        ADMISSION,
+        "validatingadmissionpolicies",
+        "ValidatingAdmissionPolicy",
+        include_str!("schemas/validatingadmissionpolicy.json"),
+    )
+    .cluster()
+    .categories(&["api-extensions"]),
+    row(
+        Builtin::ValidatingAdmissionPolicyBinding,
+        ADMISSION,
+        "validatingadmissionpolicybindings",
+        "ValidatingAdmissionPolicyBinding",
+        include_str!("schemas/validatingadmissionpolicybinding.json"),
+    )
+    .cluster()
+    .categories(&["api-extensions"]),
+    row(
         Builtin::ValidatingWebhookConfiguration,
-        "admissionregistration.k8s.io",
+        ADMISSION,
         "validatingwebhookconfigurations",
         "ValidatingWebhookConfiguration",
         include_str!("schemas/validatingwebhookconfiguration.json"),
@@ -314,6 +335,8 @@ impl Builtin {
             self,
             Self::Lease
                 | Self::CustomResourceDefinition
+                | Self::ValidatingAdmissionPolicy
+                | Self::ValidatingAdmissionPolicyBinding
                 | Self::ValidatingWebhookConfiguration
                 | Self::ApiService
         )
@@ -335,7 +358,13 @@ impl Builtin {
 
     /// Whether objects of the kind have a generation.
     pub(crate) fn has_generation(self) -> bool {
-        matches!(self, Self::CustomResourceDefinition | Self::ValidatingWebhookConfiguration)
+        matches!(
+            self,
+            Self::CustomResourceDefinition
+                | Self::ValidatingAdmissionPolicy
+                | Self::ValidatingAdmissionPolicyBinding
+                | Self::ValidatingWebhookConfiguration
+        )
     }
 
     /// Whether a deletion returns the object.
@@ -357,6 +386,8 @@ impl Builtin {
             | Self::RegardingEvent
             | Self::Lease
             | Self::CustomResourceDefinition
+            | Self::ValidatingAdmissionPolicy
+            | Self::ValidatingAdmissionPolicyBinding
             | Self::ValidatingWebhookConfiguration
             | Self::ApiService
             | Self::Service

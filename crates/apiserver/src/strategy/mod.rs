@@ -3,6 +3,7 @@
 mod definition;
 mod hooks;
 mod plain;
+mod policies;
 mod rbac;
 
 use serde_json::{Map, Value, json};
@@ -210,6 +211,8 @@ pub(crate) fn default_early(builtin: Builtin, object: &mut Value) {
         Builtin::RoleBinding | Builtin::ClusterRoleBinding => rbac::default_binding(object),
         Builtin::CustomResourceDefinition => definition::default(object),
         Builtin::ValidatingWebhookConfiguration => hooks::default(object),
+        Builtin::ValidatingAdmissionPolicy => policies::default_policy(object),
+        Builtin::ValidatingAdmissionPolicyBinding => policies::default_binding(object),
         Builtin::Role | Builtin::ClusterRole => {
             if object["rules"].as_array().is_none_or(Vec::is_empty) {
                 object["rules"] = Value::Null;
@@ -244,6 +247,8 @@ fn default_builtin(builtin: Builtin, object: &mut Value, new: bool) {
         | Builtin::ClusterRole
         | Builtin::RoleBinding
         | Builtin::ClusterRoleBinding
+        | Builtin::ValidatingAdmissionPolicy
+        | Builtin::ValidatingAdmissionPolicyBinding
         | Builtin::ValidatingWebhookConfiguration
         | Builtin::ApiService
         | Builtin::Service
@@ -262,6 +267,8 @@ fn validate_builtin(builtin: Builtin, value: &Value, old: Option<&Value>) -> Vec
         Builtin::ClusterRoleBinding => rbac::validate_binding(value, old, false),
         Builtin::CustomResourceDefinition => definition::validate(value, old),
         Builtin::ValidatingWebhookConfiguration => hooks::validate(value),
+        Builtin::ValidatingAdmissionPolicy => policies::validate_policy(value),
+        Builtin::ValidatingAdmissionPolicyBinding => policies::validate_binding(value),
         Builtin::Role => rbac::validate_role(value, true),
         Builtin::ClusterRole => rbac::validate_role(value, false),
         Builtin::Namespace

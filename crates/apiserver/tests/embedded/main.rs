@@ -13,6 +13,7 @@ mod faults;
 #[path = "../replay/hook.rs"]
 mod hook;
 mod limits;
+mod policies;
 mod rebuilt;
 mod reviews;
 mod terminating;
