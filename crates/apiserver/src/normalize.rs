@@ -220,6 +220,8 @@ fn omit_empty(kind: Builtin, value: &mut Value) {
         Builtin::ConfigMap
         | Builtin::Secret
         | Builtin::ServiceAccount
+        | Builtin::Endpoints
+        | Builtin::EndpointSlice
         | Builtin::Role
         | Builtin::RoleBinding
         | Builtin::ClusterRole

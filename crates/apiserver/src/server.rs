@@ -62,7 +62,7 @@ impl StartError {
     /// Whether the data are of another version of this server.
     pub fn is_other_format(&self) -> bool {
         let mut causes = successors(self.source(), |cause| (**cause).source());
-        causes.any(|cause| cause.is::<OtherFormat>())
+        causes.any(<dyn std::error::Error>::is::<OtherFormat>)
     }
 }
 

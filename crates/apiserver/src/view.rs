@@ -188,6 +188,8 @@ pub(crate) fn bare_builtin(resource: &Resource, object: &mut Value) {
         | Builtin::ValidatingAdmissionPolicyBinding
         | Builtin::ValidatingWebhookConfiguration
         | Builtin::ApiService
+        | Builtin::Endpoints
+        | Builtin::EndpointSlice
         | Builtin::Review(_) => {}
     }
 }

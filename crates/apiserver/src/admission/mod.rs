@@ -6,6 +6,7 @@
 mod call;
 mod matching;
 mod policy;
+mod service;
 
 use std::sync::Arc;
 
@@ -83,7 +84,7 @@ pub(crate) async fn review(
             request["uid"] = json!(clock::uid()?);
             let core = Arc::clone(ctx.core);
             let hook = hook.clone();
-            calls.push(tokio::spawn(async move { core.webhooks.ask(&hook, request).await }));
+            calls.push(tokio::spawn(async move { core.webhooks.ask(&core, &hook, request).await }));
         }
     }
     let mut refused = None;

@@ -321,10 +321,10 @@ impl Evaluation {
     }
 
     fn holds(&self, expression: &str) -> Result<bool, String> {
-        match self.evaluate(expression)? {
-            cel::Value::Bool(holds) => Ok(holds),
-            _ => Err("not a truth value".to_owned()),
-        }
+        let cel::Value::Bool(holds) = self.evaluate(expression)? else {
+            return Err("not a truth value".to_owned());
+        };
+        Ok(holds)
     }
 
     fn evaluate(&self, expression: &str) -> Result<cel::Value, String> {

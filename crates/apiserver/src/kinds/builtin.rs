@@ -29,6 +29,8 @@ pub(crate) enum Builtin {
     ValidatingWebhookConfiguration,
     ApiService,
     Service,
+    Endpoints,
+    EndpointSlice,
     Review(Review),
 }
 
@@ -69,9 +71,11 @@ const ADMISSION: &str = "admissionregistration.k8s.io";
 const AUTHENTICATION: &str = "authentication.k8s.io";
 const AUTHORIZATION: &str = "authorization.k8s.io";
 
-const ROWS: [Row; 24] = [
+const ROWS: [Row; 26] = [
     row(Builtin::ConfigMap, "", "configmaps", "ConfigMap", include_str!("schemas/configmap.json"))
         .short(&["cm"]),
+    row(Builtin::Endpoints, "", "endpoints", "Endpoints", include_str!("schemas/endpoints.json"))
+        .short(&["ep"]),
     row(Builtin::Event, "", "events", "Event", include_str!("schemas/event.json")).short(&["ev"]),
     row(Builtin::Namespace, "", "namespaces", "Namespace", include_str!("schemas/namespace.json"))
         .short(&["ns"])
@@ -134,6 +138,13 @@ const ROWS: [Row; 24] = [
     )
     .cluster()
     .categories(&["api-extensions"]),
+    row(
+        Builtin::EndpointSlice,
+        "discovery.k8s.io",
+        "endpointslices",
+        "EndpointSlice",
+        include_str!("schemas/endpointslice.json"),
+    ),
     row(
         Builtin::RegardingEvent,
         "events.k8s.io",
@@ -326,7 +337,7 @@ impl Builtin {
 
     /// Whether only the server writes it.
     pub(crate) fn is_read_only(self) -> bool {
-        matches!(self, Self::ApiService | Self::Service)
+        matches!(self, Self::ApiService)
     }
 
     /// Whether a write without a resourceVersion is unconditional.
@@ -353,6 +364,8 @@ impl Builtin {
                 | Self::RoleBinding
                 | Self::ClusterRole
                 | Self::ClusterRoleBinding
+                | Self::Endpoints
+                | Self::EndpointSlice
         )
     }
 
@@ -361,6 +374,7 @@ impl Builtin {
         matches!(
             self,
             Self::CustomResourceDefinition
+                | Self::EndpointSlice
                 | Self::ValidatingAdmissionPolicy
                 | Self::ValidatingAdmissionPolicyBinding
                 | Self::ValidatingWebhookConfiguration
@@ -369,7 +383,7 @@ impl Builtin {
 
     /// Whether a deletion returns the object.
     pub(crate) fn deletion_returns_object(self) -> bool {
-        matches!(self, Self::Namespace | Self::ServiceAccount)
+        matches!(self, Self::Namespace | Self::ServiceAccount | Self::Service)
     }
 
     /// The validation rule of its names.
@@ -390,8 +404,10 @@ impl Builtin {
             | Self::ValidatingAdmissionPolicyBinding
             | Self::ValidatingWebhookConfiguration
             | Self::ApiService
-            | Self::Service
+            | Self::Endpoints
+            | Self::EndpointSlice
             | Self::Review(_) => NameRule::Subdomain,
+            Self::Service => NameRule::Label1035,
         }
     }
 }

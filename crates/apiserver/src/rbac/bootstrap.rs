@@ -86,11 +86,13 @@ fn edit_rules() -> [Value; 7] {
     ]
 }
 
-fn view_rules() -> [Value; 3] {
+fn view_rules() -> [Value; 5] {
     [
-        rule(&READ, "", &["configmaps", "namespaces", "serviceaccounts", "services"]),
+        rule(&READ, "", &["configmaps", "endpoints", "namespaces", "serviceaccounts"]),
+        rule(&READ, "", &["services", "services/status"]),
         rule(&READ, "", &["events", "namespaces/status"]),
         rule(&READ, "events.k8s.io", &["events"]),
+        rule(&READ, "discovery.k8s.io", &["endpointslices"]),
     ]
 }
 

@@ -232,10 +232,12 @@ fn described(missing: &[Right]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use super::*;
 
     fn covered(own: &Value, granted: &Value) -> bool {
-        let missing = missing(&[own.clone()], &[granted.clone()]);
+        let missing = missing(from_ref(own), from_ref(granted));
         missing.is_empty()
     }
 

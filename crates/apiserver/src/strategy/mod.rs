@@ -5,6 +5,7 @@ mod hooks;
 mod plain;
 mod policies;
 mod rbac;
+mod services;
 
 use serde_json::{Map, Value, json};
 
@@ -229,6 +230,8 @@ pub(crate) fn default_early(builtin: Builtin, object: &mut Value) {
         | Builtin::RegardingEvent
         | Builtin::ApiService
         | Builtin::Service
+        | Builtin::Endpoints
+        | Builtin::EndpointSlice
         | Builtin::Review(_) => {}
     }
 }
@@ -236,6 +239,7 @@ pub(crate) fn default_early(builtin: Builtin, object: &mut Value) {
 fn default_builtin(builtin: Builtin, object: &mut Value, new: bool) {
     match builtin {
         Builtin::Namespace => plain::default_namespace(object, new),
+        Builtin::Service => services::default(object, new),
         Builtin::Event => events::complete_core(object),
         Builtin::CustomResourceDefinition => definition::default_status(object, new),
         Builtin::ConfigMap
@@ -251,7 +255,8 @@ fn default_builtin(builtin: Builtin, object: &mut Value, new: bool) {
         | Builtin::ValidatingAdmissionPolicyBinding
         | Builtin::ValidatingWebhookConfiguration
         | Builtin::ApiService
-        | Builtin::Service
+        | Builtin::Endpoints
+        | Builtin::EndpointSlice
         | Builtin::Review(_) => {}
     }
 }
@@ -263,6 +268,8 @@ fn validate_builtin(builtin: Builtin, value: &Value, old: Option<&Value>) -> Vec
         Builtin::Event => plain::validate_event(value, false),
         Builtin::RegardingEvent => plain::validate_event(&events::to_core(value), true),
         Builtin::Lease => plain::validate_lease(value),
+        Builtin::Service => services::validate(value, old),
+        Builtin::EndpointSlice => services::validate_slice(value, old),
         Builtin::RoleBinding => rbac::validate_binding(value, old, true),
         Builtin::ClusterRoleBinding => rbac::validate_binding(value, old, false),
         Builtin::CustomResourceDefinition => definition::validate(value, old),
@@ -274,7 +281,7 @@ fn validate_builtin(builtin: Builtin, value: &Value, old: Option<&Value>) -> Vec
         Builtin::Namespace
         | Builtin::ServiceAccount
         | Builtin::ApiService
-        | Builtin::Service
+        | Builtin::Endpoints
         | Builtin::Review(_) => Vec::new(),
     }
 }
