@@ -41,8 +41,8 @@ type Pool = legacy::Client<HttpsConnector<HttpConnector<Resolver>>, Full<Bytes>>
 /// The client of all webhooks.
 #[derive(Default)]
 pub(crate) struct Webhooks {
-    /// Pooled connections by the `caBundle` that their servers are verified with, and by the address
-    /// of a service.
+    /// Pooled connections by the `caBundle` that their servers are verified with, and by the
+    /// address of a service.
     pools: Mutex<HashMap<(String, Option<SocketAddr>), Pool>>,
 }
 

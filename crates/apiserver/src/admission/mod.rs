@@ -1,7 +1,7 @@
 //! Policies and validating webhooks.
 //!
-//! Policies are evaluated first. Then all matching hooks are called concurrently; the first denial in
-//! the order of the configurations counts. Both happen before the write, without a lock.
+//! Policies are evaluated first. Then all matching hooks are called concurrently; the first denial
+//! in the order of the configurations counts. Both happen before the write, without a lock.
 
 mod call;
 mod matching;

@@ -298,8 +298,8 @@ async fn a_webhook_is_reached_by_its_service() {
         let (_, status) = call(&client, "POST", MAPS, Some(&map("a"))).await;
         status["message"].as_str().expect("a message").to_owned()
     };
-    let failed = "Internal error occurred: failed calling webhook \"hook.guard.example\": failed to \
-                  call webhook: ";
+    let failed = "Internal error occurred: failed calling webhook \"hook.guard.example\": failed \
+                  to call webhook: ";
     assert_eq!(refused().await, format!("{failed}service \"guard\" not found"));
     let room = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "room"}});
     create("/api/v1/namespaces", room).await;
