@@ -1,7 +1,7 @@
 //! The state that verbs and controllers share.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::Value;
 use tokio::sync::watch;
@@ -17,6 +17,11 @@ use crate::store::Store;
 pub(crate) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 /// The table of webhook configurations.
 pub(crate) const WEBHOOKS: &str = "validatingwebhookconfigurations.admissionregistration.k8s.io";
+/// The table of admission policies.
+pub(crate) const POLICIES: &str = "validatingadmissionpolicies.admissionregistration.k8s.io";
+/// The table of the bindings that put them in force.
+pub(crate) const POLICY_BINDINGS: &str =
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io";
 /// The table of namespaces.
 pub(crate) const NAMESPACES: &str = "namespaces";
 
@@ -28,14 +33,35 @@ pub(crate) struct Core {
     pub(crate) store: Store,
     pub(crate) registry: Registry,
     pub(crate) tokens: Tokens,
-    pub(crate) issuer: Issuer,
+    pub(crate) issuer: Arc<Issuer>,
     pub(crate) webhooks: Webhooks,
-    pub(crate) faults: Faults,
-    pub(crate) counters: Counters,
+    pub(crate) faults: Arc<Faults>,
+    pub(crate) counters: Arc<Counters>,
     pub(crate) audit: Option<Audit>,
-    /// True on shutdown.
+    /// True on shutdown, and when another cluster takes its place.
     pub(crate) ending: watch::Sender<bool>,
     pub(crate) ready: AtomicBool,
+}
+
+/// The cluster behind the listeners and in-process clients, which a rebuild replaces.
+pub(crate) struct Backend {
+    core: RwLock<Arc<Core>>,
+    /// True on shutdown.
+    pub(crate) ending: watch::Sender<bool>,
+}
+
+impl Backend {
+    pub(crate) fn new(core: Arc<Core>) -> Self {
+        Self { core: RwLock::new(core), ending: watch::Sender::new(false) }
+    }
+
+    pub(crate) fn core(&self) -> Arc<Core> {
+        self.core.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn replace(&self, core: Arc<Core>) {
+        *self.core.write().unwrap_or_else(PoisonError::into_inner) = core;
+    }
 }
 
 impl Core {

@@ -151,7 +151,7 @@ fn verbs(resource: &Resource) -> Vec<&'static str> {
         Some(Builtin::Namespace) => {
             BUILTIN_VERBS.into_iter().filter(|verb| *verb != "deletecollection").collect()
         }
-        Some(Builtin::ApiService | Builtin::Service) => vec!["get", "list", "watch"],
+        Some(Builtin::ApiService) => vec!["get", "list", "watch"],
         Some(Builtin::Review(_)) => vec!["create"],
         Some(_) => BUILTIN_VERBS.to_vec(),
     }

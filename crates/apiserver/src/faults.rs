@@ -9,8 +9,11 @@ use tokio::sync::watch;
 
 use crate::status::Refusal;
 
-/// A request, as a fault hook sees it. The garbage collector's own requests pass the hook, too: it
-/// deletes, patches, and watches every resource.
+/// The user name of the garbage collector, as fault hooks and audit lines see it.
+pub const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
+
+/// A request, as a fault hook sees it. The garbage collector's own requests pass the hook, too: as
+/// [`COLLECTOR`] it deletes, patches, and watches every resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestKind {
     /// The user.
@@ -19,6 +22,8 @@ pub struct RequestKind {
     pub verb: String,
     /// `plural.group`; empty if it is not a resource.
     pub resource: String,
+    /// `status`, `scale`, `token` …; empty for the object itself.
+    pub subresource: String,
     /// The namespace, or empty.
     pub namespace: String,
     /// The name; empty for a collection.
@@ -32,8 +37,16 @@ pub enum Fault {
     #[default]
     None,
     /// The request is refused with this status. The collector retries with back-off; a resource
-    /// that it may not watch is hidden from it.
+    /// that it may not watch is hidden from it until the hook is replaced.
     Refuse(u16),
+    /// The request is refused with this status, and may be repeated after so many seconds: in the
+    /// `Retry-After` header and in `details.retryAfterSeconds`.
+    RetryAfter {
+        /// The status, as 429.
+        code: u16,
+        /// The seconds.
+        seconds: u64,
+    },
     /// The request is executed, and the caller gets this status instead of the response.
     LoseAnswer(u16),
     /// The request is executed, and the caller gets no response until shutdown.
@@ -42,6 +55,10 @@ pub enum Fault {
     Delay(Duration),
     /// A watch ends after this many events.
     EndWatchAfter(usize),
+    /// After this many events of a watch the connection breaks in the middle of the next one.
+    BreakWatchAfter(usize),
+    /// A watch delivers each event, in order, so long after it happened.
+    DelayEvents(Duration),
     /// A get or list reads this many revisions back.
     ReadBehind(u64),
 }
@@ -85,10 +102,18 @@ impl Fault {
         operation: impl Future<Output = Result<T, Refusal>>,
         ending: &watch::Sender<bool>,
     ) -> Result<T, Refusal> {
-        let injected = |code: u16| Refusal::new(code, "InternalError", "an injected fault");
         match self {
-            Self::None | Self::EndWatchAfter(_) | Self::ReadBehind(_) => operation.await,
+            Self::None
+            | Self::EndWatchAfter(_)
+            | Self::BreakWatchAfter(_)
+            | Self::DelayEvents(_)
+            | Self::ReadBehind(_) => operation.await,
             Self::Refuse(code) => Err(injected(code)),
+            Self::RetryAfter { code, seconds } => {
+                let mut refusal = injected(code);
+                refusal.retry_after = Some(seconds);
+                Err(refusal)
+            }
             Self::Delay(wait) => {
                 tokio::time::sleep(wait).await;
                 operation.await
@@ -104,6 +129,23 @@ impl Fault {
             }
         }
     }
+}
+
+/// The error of an injected fault, with the reason that Kubernetes gives for its status.
+fn injected(code: u16) -> Refusal {
+    let reason = match code {
+        400 => "BadRequest",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "NotFound",
+        409 => "Conflict",
+        410 => "Expired",
+        429 => "TooManyRequests",
+        503 => "ServiceUnavailable",
+        504 => "Timeout",
+        _ => "InternalError",
+    };
+    Refusal::new(code, reason, "an injected fault")
 }
 
 impl fmt::Debug for Faults {

@@ -21,6 +21,11 @@
 //! # }
 //! ```
 //!
+//! A test of a controller starts with such a server, gives `server.client()` to the controller, and
+//! waits for what it should do; `examples/controller.rs` is a complete one with kube-rs's own
+//! `Controller`, and `docs/apiserver.md` a page for beginners. Every test has a cluster of its own,
+//! and no sockets, files or processes.
+//!
 //! **Invariants**
 //!
 //! - Revisions are one sequence and never reused, even after a restart.
@@ -33,9 +38,8 @@
 //! - A user does what a role allows. The in-process client and the kubeconfig are of an
 //!   administrator.
 //!
-//! **Absent on purpose**: pods and their controllers, mutating webhooks, conversion webhooks, and
-//! the check that no role is granted beyond the own one. Protobuf is accepted where `kubectl` sends
-//! it, and returned for the `OpenAPI` v2 document only.
+//! **Absent on purpose**: pods and their controllers, mutating webhooks and conversion webhooks.
+//! Protobuf is accepted where `kubectl` sends it, and returned for the `OpenAPI` v2 document only.
 
 #![warn(missing_docs)]
 
@@ -51,6 +55,7 @@ mod clock;
 mod controllers;
 mod core;
 mod counters;
+mod credentials;
 mod discovery;
 mod events;
 mod faults;
@@ -85,6 +90,6 @@ mod view;
 
 pub use auth::User;
 pub use counters::RequestKey;
-pub use faults::{Fault, RequestKind};
+pub use faults::{COLLECTOR, Fault, RequestKind};
 pub use server::{ApiServer, Builder, StartError};
 pub use store::{Durability, DurabilityError, FileDurability, Loaded, Record, StoredObject};

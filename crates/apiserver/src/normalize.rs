@@ -211,6 +211,8 @@ fn omit_empty(kind: Builtin, value: &mut Value) {
         Builtin::Namespace
         | Builtin::Lease
         | Builtin::CustomResourceDefinition
+        | Builtin::ValidatingAdmissionPolicy
+        | Builtin::ValidatingAdmissionPolicyBinding
         | Builtin::ApiService
         | Builtin::Service
         | Builtin::Review(_) => &["spec", "status", "metadata"],
@@ -218,6 +220,8 @@ fn omit_empty(kind: Builtin, value: &mut Value) {
         Builtin::ConfigMap
         | Builtin::Secret
         | Builtin::ServiceAccount
+        | Builtin::Endpoints
+        | Builtin::EndpointSlice
         | Builtin::Role
         | Builtin::RoleBinding
         | Builtin::ClusterRole

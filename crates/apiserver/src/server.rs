@@ -1,8 +1,10 @@
 //! The public interface of the server.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::error::Error as _;
+use std::iter::successors;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,14 +17,15 @@ use tokio::task::JoinHandle;
 
 use crate::admission::Webhooks;
 use crate::auth::{Issuer, Tokens, User};
-use crate::core::{Audit, Core};
+use crate::core::{Audit, Backend, Core};
 use crate::counters::{Counters, RequestKey};
+use crate::credentials::Credentials;
 use crate::faults::{Fault, Faults, RequestKind};
 use crate::http::serve::{self, Listener};
 use crate::http::service::Service;
 use crate::kinds::Registry;
-use crate::store::{Durability, DurabilityError, FileDurability, Store};
-use crate::{bootstrap, clock, controllers};
+use crate::store::{Durability, DurabilityError, FileDurability, Loaded, OtherFormat, Store};
+use crate::{bootstrap, controllers};
 
 /// The default time to live of events.
 const EVENT_TTL: Duration = Duration::from_hours(1);
@@ -39,6 +42,14 @@ pub enum StartError {
     /// The certificate cannot be created.
     #[error("failed to create the certificate of the API server")]
     Certificate(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The file of credentials cannot be read or created.
+    #[error("failed to use the credentials in {}", path.display())]
+    Credentials {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// There are no random bytes for ids and secrets.
     #[error("no random bytes for the API server")]
     Randomness,
@@ -47,23 +58,44 @@ pub enum StartError {
     Bootstrap(String),
 }
 
+impl StartError {
+    /// Whether the data are of another version of this server.
+    pub fn is_other_format(&self) -> bool {
+        let mut causes = successors(self.source(), |cause| (**cause).source());
+        causes.any(<dyn std::error::Error>::is::<OtherFormat>)
+    }
+}
+
 /// Configures a server.
 #[derive(Default)]
 pub struct Builder {
     durability: Option<Box<dyn Durability>>,
     file: Option<PathBuf>,
+    snapshot: Option<Loaded>,
+    credentials: Option<PathBuf>,
     tokens: Tokens,
     audit: Option<Audit>,
     quiet: bool,
     event_ttl: Option<Duration>,
+    discovery_interval: Option<Duration>,
 }
 
 /// A Kubernetes-compatible API server inside this process.
 pub struct ApiServer {
-    core: Arc<Core>,
-    token: String,
+    backend: Arc<Backend>,
+    kept: Kept,
     listeners: Mutex<Vec<Listener>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// What a server keeps when another cluster takes the place of its own.
+struct Kept {
+    credentials: Credentials,
+    issuer: Arc<Issuer>,
+    tokens: Tokens,
+    faults: Arc<Faults>,
+    counters: Arc<Counters>,
+    audit: Option<Audit>,
 }
 
 impl Builder {
@@ -78,6 +110,23 @@ impl Builder {
     #[must_use]
     pub fn durability(mut self, durability: Box<dyn Durability>) -> Self {
         self.durability = Some(durability);
+        self
+    }
+
+    /// Starts with these objects, in memory only: those of [`ApiServer::snapshot`], or the result
+    /// of [`Durability::load`].
+    #[must_use]
+    pub fn snapshot(mut self, objects: Loaded) -> Self {
+        self.snapshot = Some(objects);
+        self
+    }
+
+    /// Keeps the certificate authority, the administrator's token and the key of service account
+    /// tokens in this file, which is created if it is missing; without one they are new at every
+    /// start.
+    #[must_use]
+    pub fn credentials(mut self, path: impl Into<PathBuf>) -> Self {
+        self.credentials = Some(path.into());
         self
     }
 
@@ -110,26 +159,50 @@ impl Builder {
         self
     }
 
+    /// The garbage collector learns of new kinds at this interval, as on a real server, where it is
+    /// 30 seconds; by default at once. Until then it neither waits for dependents of such a kind
+    /// nor deletes them.
+    #[must_use]
+    pub fn discovery_interval(mut self, interval: Duration) -> Self {
+        self.discovery_interval = Some(interval);
+        self
+    }
+
     /// Starts the server on the current tokio runtime.
-    pub async fn build(self) -> Result<ApiServer, StartError> {
-        let durability: Option<Box<dyn Durability>> = match (self.durability, self.file) {
-            (Some(durability), _) => Some(durability),
-            (None, Some(path)) => Some(Box::new(FileDurability::open(&path)?)),
-            (None, None) => None,
+    pub async fn build(mut self) -> Result<ApiServer, StartError> {
+        let credentials = match self.credentials.as_deref() {
+            Some(path) => Credentials::keep(path)?,
+            None => Credentials::generate()?,
         };
-        let store = durability.map_or_else(|| Ok(Store::in_memory()), Store::open)?;
-        let token = clock::token().map_err(|_| StartError::Randomness)?;
-        let mut tokens = self.tokens;
-        tokens.0.insert(token.clone(), User::admin("admin"));
+        let mut tokens = std::mem::take(&mut self.tokens);
+        tokens.0.insert(credentials.token.clone(), User::admin("admin"));
+        let kept = Kept {
+            issuer: Arc::new(Issuer::new(&credentials.key)),
+            credentials,
+            tokens,
+            faults: Arc::default(),
+            counters: Arc::default(),
+            audit: self.audit.take(),
+        };
+        let (core, tasks) = self.start(&kept).await?;
+        let backend = Arc::new(Backend::new(core));
+        Ok(ApiServer { backend, kept, listeners: Mutex::default(), tasks: Mutex::new(tasks) })
+    }
+
+    /// Starts a cluster.
+    async fn start(self, kept: &Kept) -> Result<(Arc<Core>, Vec<JoinHandle<()>>), StartError> {
+        let store = open(self.snapshot, self.durability, self.file.as_deref())?;
+        let mut tokens = kept.tokens.clone();
+        tokens.0.extend(self.tokens.0);
         let core = Arc::new(Core {
             store,
             registry: Registry::new(),
             tokens,
-            issuer: Issuer::new().map_err(|_| StartError::Randomness)?,
+            issuer: kept.issuer.clone(),
             webhooks: Webhooks::default(),
-            faults: Faults::default(),
-            counters: Counters::default(),
-            audit: self.audit,
+            faults: kept.faults.clone(),
+            counters: kept.counters.clone(),
+            audit: self.audit.or_else(|| kept.audit.clone()),
             ending: watch::Sender::new(false),
             ready: AtomicBool::new(false),
         });
@@ -137,9 +210,24 @@ impl Builder {
         bootstrap::objects(&core)
             .await
             .map_err(|refusal| StartError::Bootstrap(refusal.message))?;
-        let tasks = controllers::start(&core, self.quiet, self.event_ttl.unwrap_or(EVENT_TTL));
+        let pace = (self.event_ttl.unwrap_or(EVENT_TTL), self.discovery_interval);
+        let tasks = controllers::start(&core, self.quiet, pace);
         core.ready.store(true, Ordering::Release);
-        Ok(ApiServer { core, token, listeners: Mutex::default(), tasks: Mutex::new(tasks) })
+        Ok((core, tasks))
+    }
+}
+
+/// Opens the store of a cluster.
+fn open(
+    snapshot: Option<Loaded>,
+    durability: Option<Box<dyn Durability>>,
+    file: Option<&Path>,
+) -> Result<Store, DurabilityError> {
+    match (snapshot, durability, file) {
+        (Some(loaded), _, _) => Store::restored(loaded),
+        (None, Some(durability), _) => Store::open(durability),
+        (None, None, Some(path)) => Store::open(Box::new(FileDurability::open(path)?)),
+        (None, None, None) => Ok(Store::in_memory()),
     }
 }
 
@@ -156,14 +244,15 @@ impl ApiServer {
 
     /// An in-process client of a user.
     pub fn client_as(&self, user: User) -> kube_client::Client {
-        let service = Service { core: self.core.clone(), user };
+        let service = Service { backend: self.backend.clone(), user };
         kube_client::Client::new(service, "default")
     }
 
     /// Serves HTTP/1.1 and HTTP/2 with TLS; returns the bound address.
     #[expect(clippy::unused_async, reason = "only a task of a runtime can open a listener")]
     pub async fn serve(&self, address: SocketAddr) -> Result<SocketAddr, StartError> {
-        let listener = serve::open(self.core.clone(), address)?;
+        let listener =
+            serve::open(self.backend.clone(), &self.kept.credentials.authority, address)?;
         let address = listener.address;
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(listener);
         Ok(address)
@@ -173,14 +262,15 @@ impl ApiServer {
     pub fn kubeconfig(&self) -> Option<String> {
         let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
         let listener = listeners.first()?;
+        let credentials = &self.kept.credentials;
         let config = json!({
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "embedded", "cluster": {
-                "server": format!("https://{}", listener.address),
-                "certificate-authority-data": STANDARD.encode(&listener.authority),
+                "server": format!("https://{}", reachable(listener.address)),
+                "certificate-authority-data": STANDARD.encode(&credentials.authority.certificate),
             }}],
-            "users": [{"name": "admin", "user": {"token": self.token}}],
+            "users": [{"name": "admin", "user": {"token": credentials.token}}],
             "contexts": [{"name": "embedded", "context": {
                 "cluster": "embedded", "user": "admin",
             }}],
@@ -191,39 +281,76 @@ impl ApiServer {
 
     /// Sets the fault hook, which also sees the requests of the garbage collector.
     pub fn set_faults(&self, hook: impl Fn(&RequestKind) -> Fault + Send + Sync + 'static) {
-        self.core.faults.set(Some(Arc::new(hook)));
+        self.kept.faults.set(Some(Arc::new(hook)));
     }
 
     /// Removes the fault hook.
     pub fn clear_faults(&self) {
-        self.core.faults.set(None);
+        self.kept.faults.set(None);
     }
 
     /// Compacts the history: older watches and list pages get 410.
     pub fn forget_history(&self) {
-        self.core.store.forget_history();
+        self.backend.core().store.forget_history();
     }
 
     /// Requests by verb, resource and status.
     pub fn counters(&self) -> BTreeMap<RequestKey, u64> {
-        self.core.counters.snapshot()
+        self.kept.counters.snapshot()
+    }
+
+    /// The objects as they are, for [`Builder::snapshot`].
+    pub fn snapshot(&self) -> Loaded {
+        self.backend.core().store.snapshot()
+    }
+
+    /// Replaces the cluster behind the clients and the listeners: address, certificate, tokens,
+    /// faults and counters stay, watches end, and revisions are those of the new cluster.
+    ///
+    /// An empty builder is a rebuilt cluster, with another uid of `kube-system`; one with a
+    /// [`Builder::snapshot`] or with an older copy of the file is a restored backup. If the new
+    /// cluster does not start, the old one can only be read.
+    pub async fn rebuild(&self, builder: Builder) -> Result<(), StartError> {
+        self.end_cluster().await;
+        let (core, tasks) = builder.start(&self.kept).await?;
+        self.backend.replace(core);
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).extend(tasks);
+        Ok(())
     }
 
     /// Ends watches, listeners and controllers and closes the file; in-process clients can still
     /// read.
     pub async fn shutdown(self) {
-        self.core.ending.send_replace(true);
+        self.backend.ending.send_replace(true);
+        self.end_cluster().await;
+    }
+
+    /// Ends watches and controllers, and closes the file.
+    async fn end_cluster(&self) {
+        let core = self.backend.core();
+        core.ending.send_replace(true);
         let tasks: Vec<JoinHandle<()>> =
             self.tasks.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect();
         for task in tasks {
             let _ = task.await;
         }
-        self.core.store.close().await;
+        core.store.close().await;
     }
 }
 
 impl Drop for ApiServer {
     fn drop(&mut self) {
-        self.core.ending.send_replace(true);
+        self.backend.ending.send_replace(true);
+        self.backend.core().ending.send_replace(true);
     }
+}
+
+/// The address at which a listener is reached from this machine.
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        IpAddr::V4(_) | IpAddr::V6(_) => {}
+    }
+    address
 }

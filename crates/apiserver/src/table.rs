@@ -166,7 +166,17 @@ fn builtin_columns(builtin: Builtin) -> &'static [(&'static str, &'static str)] 
         Builtin::RoleBinding | Builtin::ClusterRoleBinding => {
             &[("Role", "string"), ("Age", "string")]
         }
+        Builtin::ValidatingAdmissionPolicy => {
+            &[("Validations", "integer"), ("ParamKind", "string"), ("Age", "string")]
+        }
+        Builtin::ValidatingAdmissionPolicyBinding => {
+            &[("PolicyName", "string"), ("ParamRef", "string"), ("Age", "string")]
+        }
         Builtin::ValidatingWebhookConfiguration => &[("Webhooks", "integer"), ("Age", "string")],
+        Builtin::Endpoints => &[("Endpoints", "string"), ("Age", "string")],
+        Builtin::EndpointSlice => {
+            &[("AddressType", "string"), ("Endpoints", "string"), ("Age", "string")]
+        }
         Builtin::Service => &[
             ("Type", "string"),
             ("Cluster-IP", "string"),
@@ -180,6 +190,15 @@ fn builtin_columns(builtin: Builtin) -> &'static [(&'static str, &'static str)] 
         | Builtin::ApiService
         | Builtin::Review(_) => &[("Created At", "date")],
     }
+}
+
+/// The addresses of endpoints, by the name of their field if they are objects.
+fn addresses(value: &Value, pointer: &str, field: &str) -> String {
+    let parts = value.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
+    let all = parts.flat_map(|part| part["addresses"].as_array().into_iter().flatten());
+    let shown = |it: &Value| it.as_str().or(it[field].as_str()).map(str::to_owned);
+    let all: Vec<String> = all.filter_map(shown).collect();
+    if all.is_empty() { "<none>".to_owned() } else { all.join(",") }
 }
 
 fn builtin_cells(builtin: Builtin, value: &Value) -> Vec<Value> {
@@ -204,7 +223,28 @@ fn builtin_cells(builtin: Builtin, value: &Value) -> Vec<Value> {
             let name = core::text(value, "/roleRef/name");
             vec![json!(format!("{kind}/{name}")), age]
         }
+        Builtin::ValidatingAdmissionPolicy => {
+            let version = core::text(value, "/spec/paramKind/apiVersion");
+            let kind = core::text(value, "/spec/paramKind/kind");
+            let of = if kind.is_empty() { "<unset>".into() } else { format!("{version}/{kind}") };
+            vec![json!(size("/spec/validations")), json!(of), age]
+        }
+        Builtin::ValidatingAdmissionPolicyBinding => {
+            let named = match core::text(value, "/spec/paramRef/name") {
+                "" if value.pointer("/spec/paramRef").is_none() => "<unset>".to_owned(),
+                "" => "*".to_owned(),
+                name => match core::text(value, "/spec/paramRef/namespace") {
+                    "" => name.to_owned(),
+                    space => format!("{space}/{name}"),
+                },
+            };
+            vec![text("/spec/policyName"), json!(named), age]
+        }
         Builtin::ValidatingWebhookConfiguration => vec![json!(size("/webhooks")), age],
+        Builtin::Endpoints => vec![json!(addresses(value, "/subsets", "ip")), age],
+        Builtin::EndpointSlice => {
+            vec![text("/addressType"), json!(addresses(value, "/endpoints", "")), age]
+        }
         Builtin::Service => {
             let ports = value.pointer("/spec/ports").and_then(Value::as_array);
             let ports = ports.into_iter().flatten();

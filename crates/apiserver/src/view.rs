@@ -186,8 +186,12 @@ pub(crate) fn bare_builtin(resource: &Resource, object: &mut Value) {
         | Builtin::ClusterRole
         | Builtin::ClusterRoleBinding
         | Builtin::CustomResourceDefinition
+        | Builtin::ValidatingAdmissionPolicy
+        | Builtin::ValidatingAdmissionPolicyBinding
         | Builtin::ValidatingWebhookConfiguration
         | Builtin::ApiService
+        | Builtin::Endpoints
+        | Builtin::EndpointSlice
         | Builtin::Review(_) => {}
     }
 }

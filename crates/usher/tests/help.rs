@@ -22,7 +22,7 @@ fn the_help_is_as_committed() {
 }
 
 /// Every command that calls a server, with its subcommands.
-const VERBS: [&str; 43] = [
+const VERBS: [&str; 44] = [
     "provision",
     "deprovision",
     "get",
@@ -65,6 +65,7 @@ const VERBS: [&str; 43] = [
     "token create",
     "token list",
     "token revoke",
+    "apiserver",
     "completions",
 ];
 

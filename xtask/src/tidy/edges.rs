@@ -62,7 +62,7 @@ const EDGES: [Edge; 21] = [
     edge("cli", &["kernel", "wire", "agent"], &[]),
     edge(
         "usher",
-        &["cli", "server", "agent", "provider", "hosts", "local", "wire", "failpoint"],
+        &["cli", "server", "agent", "provider", "hosts", "local", "apiserver", "wire", "failpoint"],
         &["kernel", "domain", "api", "store", "sim", "pgtest"],
     ),
     edge("xtask", &[], &[]),

@@ -4,7 +4,10 @@ use std::collections::HashMap;
 use std::error::Error as _;
 use std::io;
 use std::iter::successors;
+use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -13,7 +16,9 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::{Request, Uri};
 use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::{self, connect::HttpConnector};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
 use hyper_util::rt::TokioExecutor;
 use serde_json::{Value, json};
 use tokio_rustls::rustls::crypto::ring;
@@ -21,7 +26,8 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-use crate::core::text;
+use super::service::{self, Target};
+use crate::core::{Core, text};
 use crate::patch::go_type;
 use crate::status::Refusal;
 
@@ -30,13 +36,66 @@ const ANSWER_MAX: usize = 3 * 1024 * 1024;
 /// How long a webhook has when its configuration says nothing.
 const PATIENCE: u64 = 10;
 
-type Pool = legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+type Pool = legacy::Client<HttpsConnector<HttpConnector<Resolver>>, Full<Bytes>>;
 
 /// The client of all webhooks.
 #[derive(Default)]
 pub(crate) struct Webhooks {
-    /// Pooled connections by the `caBundle` that their servers are verified with.
-    pools: Mutex<HashMap<String, Pool>>,
+    /// Pooled connections by the `caBundle` that their servers are verified with, and by the
+    /// address of a service.
+    pools: Mutex<HashMap<(String, Option<SocketAddr>), Pool>>,
+}
+
+/// Where a webhook is called.
+struct Endpoint {
+    url: String,
+    /// The URL in messages.
+    shown: String,
+    /// The address of a service; the name in its URL is of its certificate.
+    address: Option<SocketAddr>,
+}
+
+/// Resolves every name to the address of a service, if there is one.
+#[derive(Clone)]
+struct Resolver {
+    address: Option<SocketAddr>,
+    system: GaiResolver,
+}
+
+impl tower::Service<Name> for Resolver {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, io::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), io::Error>> {
+        self.system.poll_ready(context)
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        if let Some(address) = self.address {
+            return Box::pin(std::future::ready(Ok(vec![address].into_iter())));
+        }
+        let found = self.system.call(name);
+        Box::pin(async move { Ok(found.await?.collect::<Vec<_>>().into_iter()) })
+    }
+}
+
+/// The URL of a webhook, or the address of its service.
+fn endpoint(core: &Core, hook: &Value, seconds: u64) -> Result<Endpoint, String> {
+    let service = &hook["clientConfig"]["service"];
+    if service.is_null() {
+        let url = text(hook, "/clientConfig/url");
+        let separator = if url.contains('?') { '&' } else { '?' };
+        let url = format!("{url}{separator}timeout={seconds}s");
+        return Ok(Endpoint { shown: url.clone(), url, address: None });
+    }
+    let Target { host, port, path, address } = service::resolve(core, service)?;
+    Ok(Endpoint {
+        // Without a port, so that the one of the address counts.
+        url: format!("https://{host}/{path}?timeout={seconds}s"),
+        shown: format!("https://{host}:{port}/{path}?timeout={seconds}s"),
+        address: Some(address),
+    })
 }
 
 /// What a webhook said.
@@ -48,8 +107,8 @@ pub(super) struct Said {
 
 impl Webhooks {
     /// Asks, and follows the failure policy when no answer comes.
-    pub(super) async fn ask(&self, hook: &Value, request: Value) -> Said {
-        match self.judged(hook, request).await {
+    pub(super) async fn ask(&self, core: &Core, hook: &Value, request: Value) -> Said {
+        match self.judged(core, hook, request).await {
             Ok(said) => said,
             Err(_) if text(hook, "/failurePolicy") == "Ignore" => Said::default(),
             Err(why) => {
@@ -61,7 +120,7 @@ impl Webhooks {
         }
     }
 
-    async fn judged(&self, hook: &Value, request: Value) -> Result<Said, String> {
+    async fn judged(&self, core: &Core, hook: &Value, request: Value) -> Result<Said, String> {
         let uid = text(&request, "/uid").to_owned();
         let review = json!({
             "kind": "AdmissionReview",
@@ -69,10 +128,10 @@ impl Webhooks {
             "request": request,
         });
         let seconds = hook["timeoutSeconds"].as_u64().unwrap_or(PATIENCE);
-        let url = text(hook, "/clientConfig/url");
-        let separator = if url.contains('?') { '&' } else { '?' };
-        let url = format!("{url}{separator}timeout={seconds}s");
-        let post = self.post(&url, text(hook, "/clientConfig/caBundle"), &review);
+        let endpoint = endpoint(core, hook, seconds)
+            .map_err(|why| format!("failed to call webhook: {why}"))?;
+        let url = endpoint.shown.clone();
+        let post = self.post(&endpoint, text(hook, "/clientConfig/caBundle"), &review);
         let called = tokio::time::timeout(Duration::from_secs(seconds), post).await;
         let (status, body) = called
             .unwrap_or_else(|_| Err(format!("Post \"{url}\": context deadline exceeded")))
@@ -89,13 +148,13 @@ impl Webhooks {
 
     async fn post(
         &self,
-        url: &str,
+        endpoint: &Endpoint,
         ca_bundle: &str,
         review: &Value,
     ) -> Result<(u16, Bytes), String> {
-        let failed = |why: String| format!("Post \"{url}\": {why}");
-        let uri: Uri = url.parse().map_err(|_| failed("invalid URL".to_owned()))?;
-        let pool = self.pool(ca_bundle).map_err(failed)?;
+        let failed = |why: String| format!("Post \"{}\": {why}", endpoint.shown);
+        let uri: Uri = endpoint.url.parse().map_err(|_| failed("invalid URL".to_owned()))?;
+        let pool = self.pool(ca_bundle, endpoint.address).map_err(failed)?;
         let request = Request::post(&uri)
             .header("content-type", "application/json")
             .header("accept", "application/json, */*")
@@ -108,18 +167,19 @@ impl Webhooks {
         Ok((status, body.to_bytes()))
     }
 
-    fn pool(&self, ca_bundle: &str) -> Result<Pool, String> {
+    fn pool(&self, ca_bundle: &str, address: Option<SocketAddr>) -> Result<Pool, String> {
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(pool) = pools.get(ca_bundle) {
+        let key = (ca_bundle.to_owned(), address);
+        if let Some(pool) = pools.get(&key) {
             return Ok(pool.clone());
         }
-        let pool = verified_by(ca_bundle)?;
-        pools.insert(ca_bundle.to_owned(), pool.clone());
+        let pool = verified_by(ca_bundle, address)?;
+        pools.insert(key, pool.clone());
         Ok(pool)
     }
 }
 
-fn verified_by(ca_bundle: &str) -> Result<Pool, String> {
+fn verified_by(ca_bundle: &str, address: Option<SocketAddr>) -> Result<Pool, String> {
     let pem = STANDARD.decode(ca_bundle).map_err(|error| error.to_string())?;
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&pem) {
@@ -131,7 +191,8 @@ fn verified_by(ca_bundle: &str) -> Result<Pool, String> {
         .map_err(|error| error.to_string())?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let mut tcp = HttpConnector::new();
+    let mut tcp =
+        HttpConnector::new_with_resolver(Resolver { address, system: GaiResolver::new() });
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     let mut connector = HttpsConnector::from((tcp, config));

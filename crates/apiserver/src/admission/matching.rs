@@ -5,7 +5,7 @@ use kube_cel::cel::{Context, Program, to_value};
 use serde_json::{Map, Value};
 
 use super::{Reviewed, subresource};
-use crate::core::text;
+use crate::core::{has_entries, text};
 use crate::kinds::Builtin;
 use crate::selector::LabelSelector;
 use crate::verbs::RequestContext;
@@ -95,6 +95,30 @@ fn rule_matches(
         && version
         && scope
         && named
+}
+
+/// Whether `matchConstraints` or `matchResources` match.
+pub(super) fn constrained(
+    ctx: &RequestContext<'_>,
+    reviewed: &Reviewed<'_>,
+    constraints: &Value,
+) -> bool {
+    let listed = |field: &str| {
+        let mut rules = constraints[field].as_array().into_iter().flatten();
+        rules.any(|rule| {
+            rule_matches(ctx, reviewed, (constraints, rule)) && name_matches(ctx, reviewed, rule)
+        })
+    };
+    namespace_matches(ctx, reviewed, &constraints["namespaceSelector"])
+        && object_matches(reviewed, &constraints["objectSelector"])
+        && !listed("excludeResourceRules")
+        && (!has_entries(constraints, "/resourceRules") || listed("resourceRules"))
+}
+
+fn name_matches(ctx: &RequestContext<'_>, reviewed: &Reviewed<'_>, rule: &Value) -> bool {
+    let name = reviewed.object.map_or(ctx.name, |object| text(object, "/metadata/name"));
+    let names = rule["resourceNames"].as_array().into_iter().flatten();
+    !has_entries(rule, "/resourceNames") || names.into_iter().any(|given| given == name)
 }
 
 fn labels(object: &Value) -> Option<&Map<String, Value>> {

@@ -1,17 +1,19 @@
-//! Validating webhooks.
+//! Policies and validating webhooks.
 //!
-//! All matching hooks are called concurrently; the first denial in the order of the configurations
-//! counts. They are called before the write, without a lock.
+//! Policies are evaluated first. Then all matching hooks are called concurrently; the first denial
+//! in the order of the configurations counts. Both happen before the write, without a lock.
 
 mod call;
 mod matching;
+mod policy;
+mod service;
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use crate::clock;
-use crate::core::{WEBHOOKS, text};
+use crate::core::{POLICY_BINDINGS, WEBHOOKS, text};
 use crate::kinds::Builtin;
 use crate::status::Refusal;
 use crate::verbs::{RequestContext, Subresource};
@@ -46,18 +48,25 @@ impl Operation {
     }
 }
 
-/// Calls every matching webhook; returns their warnings.
+/// Evaluates every matching policy and calls every matching webhook; returns their warnings.
 pub(crate) async fn review(
     ctx: &RequestContext<'_>,
     reviewed: &Reviewed<'_>,
 ) -> Result<Vec<String>, Refusal> {
     let configurations = ctx.core.store.list(WEBHOOKS, "");
-    let exempt = ctx.resource.is_builtin(Builtin::ValidatingWebhookConfiguration);
-    if configurations.objects.is_empty() || exempt {
+    let bindings = ctx.core.store.list(POLICY_BINDINGS, "");
+    let none = configurations.objects.is_empty() && bindings.objects.is_empty();
+    if none || ctx.resource.builtin().is_some_and(is_exempt) {
         return Ok(Vec::new());
     }
-    let mut calls = Vec::new();
+    let mut warnings = Vec::new();
     let mut request = None;
+    if !bindings.objects.is_empty() {
+        let request = request.get_or_insert_with(|| self::request(ctx, reviewed));
+        let bindings: Vec<&Value> = bindings.objects.values().map(|entry| &entry.value).collect();
+        warnings = policy::review(ctx, reviewed, (&bindings, request))?;
+    }
+    let mut calls = Vec::new();
     for entry in configurations.objects.values() {
         for hook in entry.value["webhooks"].as_array().into_iter().flatten() {
             if !matching::wanted(ctx, reviewed, hook) {
@@ -75,10 +84,9 @@ pub(crate) async fn review(
             request["uid"] = json!(clock::uid()?);
             let core = Arc::clone(ctx.core);
             let hook = hook.clone();
-            calls.push(tokio::spawn(async move { core.webhooks.ask(&hook, request).await }));
+            calls.push(tokio::spawn(async move { core.webhooks.ask(&core, &hook, request).await }));
         }
     }
-    let mut warnings = Vec::new();
     let mut refused = None;
     for call in calls {
         let answer = call.await.map_err(|_| Refusal::internal("a webhook call panicked"))?;
@@ -94,6 +102,16 @@ pub(crate) async fn review(
             Err(refusal)
         }
     }
+}
+
+/// What is admitted without a review: else a wrong policy or webhook could not be removed.
+fn is_exempt(builtin: Builtin) -> bool {
+    matches!(
+        builtin,
+        Builtin::ValidatingAdmissionPolicy
+            | Builtin::ValidatingAdmissionPolicyBinding
+            | Builtin::ValidatingWebhookConfiguration
+    )
 }
 
 /// The request of an admission review, without its uid.

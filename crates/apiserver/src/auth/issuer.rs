@@ -1,7 +1,7 @@
 //! Tokens of service accounts.
 //!
-//! A token is a JWT that this process has signed and only this process can verify: the key is new
-//! at every start, as are the certificate and the token of the administrator.
+//! A token is a JWT that only this server can verify: the key is new at every start, as are the
+//! certificate and the token of the administrator, unless the server keeps its credentials.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -44,8 +44,8 @@ impl Bearer {
 }
 
 impl Issuer {
-    pub(crate) fn new() -> Result<Self, NoRandomness> {
-        Ok(Self { key: hmac::Key::new(hmac::HMAC_SHA256, &clock::secret()?) })
+    pub(crate) fn new(key: &[u8; 32]) -> Self {
+        Self { key: hmac::Key::new(hmac::HMAC_SHA256, key) }
     }
 
     /// A token of a service account, from now until an instant in seconds.
@@ -80,7 +80,7 @@ impl Issuer {
         Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature.as_ref())))
     }
 
-    /// The user of a token: `None` if this process has not signed it, or if it has expired, or if
+    /// The user of a token: `None` if this server has not signed it, or if it has expired, or if
     /// its service account or Secret is gone.
     pub(super) fn verify(&self, core: &Core, token: &str) -> Option<Bearer> {
         let (signed, signature) = token.rsplit_once('.')?;

@@ -12,12 +12,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::feed::{self, Feed, Observed};
+use super::feed::{Feed, Observed};
 use super::graph::{Graph, Node};
 use super::until;
 use crate::auth::User;
 use crate::core::{Core, text};
-use crate::faults::{Fault, RequestKind};
+use crate::faults::{COLLECTOR, Fault, RequestKind};
 use crate::kinds::{Resource, group_version};
 use crate::status::Refusal;
 use crate::store::Entry;
@@ -29,15 +29,15 @@ const MANAGER: &str = "kube-controller-manager";
 const FIRST_RETRY: Duration = Duration::from_millis(5);
 const LAST_RETRY: Duration = Duration::from_secs(1000);
 
-/// Runs until shutdown.
-pub(crate) async fn run(core: Arc<Core>) {
+/// Runs until shutdown. With an interval, it learns of new kinds only at its ticks.
+pub(crate) async fn run(core: Arc<Core>, discovery_interval: Option<Duration>) {
     let groups =
         ["system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"];
-    let name = "system:serviceaccount:kube-system:generic-garbage-collector";
-    let user = User::with_groups(name, &groups);
-    let mut feed = Feed::new(&core, &user);
+    let user = User::with_groups(COLLECTOR, &groups);
+    let feed = Feed::new(&core, &user, discovery_interval);
     let mut collector = Collector {
         core,
+        feed,
         user,
         graph: Graph::default(),
         queue: VecDeque::new(),
@@ -49,11 +49,11 @@ pub(crate) async fn run(core: Arc<Core>) {
     loop {
         let retry = collector.later.first().map(|(when, _)| *when);
         let woken = tokio::select! {
-            woken = feed.wait() => woken,
+            woken = collector.feed.wait() => woken,
             () = until(retry) => Some(false),
         };
         let Some(kinds_changed) = woken else { return };
-        collector.absorb(feed.poll());
+        collector.poll();
         if kinds_changed {
             for uid in std::mem::take(&mut collector.unknown) {
                 collector.enqueue(&uid);
@@ -62,13 +62,14 @@ pub(crate) async fn run(core: Arc<Core>) {
         collector.due();
         while let Some(uid) = collector.next() {
             collector.collect(&uid).await;
-            collector.absorb(feed.poll());
+            collector.poll();
         }
     }
 }
 
 struct Collector {
     core: Arc<Core>,
+    feed: Feed,
     user: User,
     graph: Graph,
     queue: VecDeque<String>,
@@ -91,6 +92,12 @@ struct Owners {
 }
 
 impl Collector {
+    /// Takes over what has changed.
+    fn poll(&mut self) {
+        let seen = self.feed.poll();
+        self.absorb(seen);
+    }
+
     fn absorb(&mut self, seen: Vec<(Arc<Resource>, Observed)>) {
         for (resource, seen) in seen {
             match seen {
@@ -183,7 +190,7 @@ impl Collector {
 
     async fn collect(&mut self, uid: &str) {
         let Some(node) = self.graph.get(uid).cloned() else { return };
-        if feed::is_hidden(&self.core, &self.user, &node.resource) {
+        if self.feed.is_hidden(&node.resource) {
             self.unknown.insert(uid.to_owned());
             return;
         }
@@ -284,7 +291,7 @@ impl Collector {
             let (group, version) = group_version(&owner.api_version);
             let resource = kinds.of_kind(group, version, &owner.kind)?;
             let misplaced = resource.namespaced && node.namespace.is_empty();
-            if misplaced || feed::is_hidden(&self.core, &self.user, resource) {
+            if misplaced || self.feed.is_hidden(resource) {
                 return None;
             }
             let key = resource.key(&node.namespace, &owner.name);
@@ -318,6 +325,7 @@ impl Collector {
             user: self.user.name.clone(),
             verb: verb.to_owned(),
             resource: node.resource.qualified(),
+            subresource: String::new(),
             namespace: node.namespace.clone(),
             name: node.name.clone(),
         })

@@ -1,10 +1,13 @@
 //! The changes of all resources, for the garbage collector.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 
+use super::until;
 use crate::auth::User;
 use crate::core::Core;
 use crate::faults::{Fault, RequestKind};
@@ -33,12 +36,27 @@ pub(super) struct Feed {
     faults: watch::Receiver<u64>,
     ending: watch::Receiver<bool>,
     head: u64,
+    /// If new kinds are learned at an interval only: those that are known.
+    discovery: Option<Discovery>,
+}
+
+/// The kinds that are known until the next look.
+struct Discovery {
+    interval: Duration,
+    next: Instant,
+    known: HashSet<Arc<str>>,
 }
 
 impl Feed {
-    pub(super) fn new(core: &Arc<Core>, user: &User) -> Self {
+    /// With an interval, new kinds are learned at its ticks instead of at once.
+    pub(super) fn new(core: &Arc<Core>, user: &User, interval: Option<Duration>) -> Self {
         let mut kinds = core.registry.changes();
         kinds.mark_changed();
+        let discovery = interval.map(|interval| Discovery {
+            interval,
+            next: Instant::now() + interval,
+            known: served(core),
+        });
         Self {
             core: core.clone(),
             cursors: HashMap::new(),
@@ -47,19 +65,38 @@ impl Feed {
             faults: core.faults.changes(),
             ending: core.ending.subscribe(),
             head: 0,
+            discovery,
         }
     }
 
     /// Waits for a change; `None` on shutdown. Returns whether the served or visible kinds changed.
     pub(super) async fn wait(&mut self) -> Option<bool> {
         let core = self.core.clone();
+        let next_look = self.discovery.as_ref().map(|it| it.next);
         tokio::select! {
             biased;
-            _ = self.ending.wait_for(|ending| *ending) => None,
-            _ = self.kinds.changed() => Some(true),
-            _ = self.faults.changed() => Some(true),
-            () = core.store.changed_after(self.head) => Some(false),
+            _ = self.ending.wait_for(|ending| *ending) => return None,
+            _ = self.kinds.changed() => return Some(self.discovery.is_none()),
+            _ = self.faults.changed() => return Some(true),
+            () = until(next_look) => {}
+            () = core.store.changed_after(self.head) => return Some(false),
         }
+        Some(self.look())
+    }
+
+    /// Whether the collector does not know a kind: a fault hides it, or it is new.
+    pub(super) fn is_hidden(&self, resource: &Resource) -> bool {
+        let is_new = self.discovery.as_ref().is_some_and(|it| !it.known.contains(&resource.table));
+        is_new || is_refused(&self.core, &self.user, resource)
+    }
+
+    /// Learns the served kinds; returns whether there are others than before.
+    fn look(&mut self) -> bool {
+        let Some(discovery) = self.discovery.as_mut() else { return false };
+        discovery.next = Instant::now() + discovery.interval;
+        let known = served(&self.core);
+        let before = std::mem::replace(&mut discovery.known, known);
+        before != discovery.known
     }
 
     /// The changes of all resources up to one revision: a dependent never comes without the owner
@@ -77,7 +114,7 @@ impl Feed {
             }
         }
         for resource in served {
-            if is_hidden(&self.core, &self.user, &resource) {
+            if self.is_hidden(&resource) {
                 continue;
             }
             let found = self.poll_resource(&resource);
@@ -115,14 +152,20 @@ impl Feed {
     }
 }
 
-/// Whether a fault hides a resource.
-pub(super) fn is_hidden(core: &Core, user: &User, resource: &Resource) -> bool {
+/// The tables of the served kinds.
+fn served(core: &Core) -> HashSet<Arc<str>> {
+    core.registry.kinds().tables().iter().map(|kind| kind.table.clone()).collect()
+}
+
+/// Whether a fault refuses to watch a resource.
+fn is_refused(core: &Core, user: &User, resource: &Resource) -> bool {
     let fault = core.faults.for_request(|| RequestKind {
         user: user.name.clone(),
         verb: "watch".to_owned(),
         resource: resource.qualified(),
+        subresource: String::new(),
         namespace: String::new(),
         name: String::new(),
     });
-    matches!(fault, Fault::Refuse(_))
+    matches!(fault, Fault::Refuse(_) | Fault::RetryAfter { .. })
 }

@@ -36,7 +36,7 @@ struct Pass {
 pub(crate) fn start(
     core: &Arc<Core>,
     without_collector: bool,
-    event_ttl: Duration,
+    (event_ttl, discovery_interval): (Duration, Option<Duration>),
 ) -> Vec<JoinHandle<()>> {
     let mut tasks = vec![
         tokio::spawn(definitions::run(core.clone())),
@@ -44,7 +44,7 @@ pub(crate) fn start(
         tokio::spawn(aggregation::run(core.clone())),
     ];
     if !without_collector {
-        tasks.push(tokio::spawn(collector::run(core.clone())));
+        tasks.push(tokio::spawn(collector::run(core.clone(), discovery_interval)));
         tasks.push(tokio::spawn(namespaces::run(core.clone())));
         tasks.push(tokio::spawn(accounts::run(core.clone())));
     }
@@ -85,7 +85,7 @@ where
 }
 
 /// Sleeps until an instant; without one for ever.
-async fn until(when: Option<Instant>) {
+pub(crate) async fn until(when: Option<Instant>) {
     match when {
         Some(when) => tokio::time::sleep_until(when).await,
         None => std::future::pending().await,

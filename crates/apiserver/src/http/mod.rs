@@ -6,7 +6,7 @@ pub(crate) mod query;
 pub(crate) mod route;
 pub(crate) mod serve;
 pub(crate) mod service;
-mod tls;
+pub(crate) mod tls;
 
 use bytes::Bytes;
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};

@@ -7,9 +7,9 @@ use std::time::Duration;
 use usher_listen::{Deadlines, Limits, Settings, connections_max, descriptors_max};
 
 use super::service::Service;
-use super::tls;
+use super::tls::{self, Authority};
 use crate::auth::User;
-use crate::core::Core;
+use crate::core::Backend;
 use crate::server::StartError;
 
 /// The deadlines of a client; those of bodies are the ones of Kubernetes.
@@ -26,23 +26,25 @@ const LIMITS: Limits = Limits { total: usize::MAX, unauthenticated: 1_024, per_p
 #[derive(Debug, Clone)]
 pub(crate) struct Listener {
     pub(crate) address: SocketAddr,
-    /// The CA certificate in PEM.
-    pub(crate) authority: String,
 }
 
 /// Opens a listener; it closes on shutdown.
-pub(crate) fn open(core: Arc<Core>, address: SocketAddr) -> Result<Listener, StartError> {
-    let identity = tls::identity()?;
+pub(crate) fn open(
+    backend: Arc<Backend>,
+    authority: &Authority,
+    address: SocketAddr,
+) -> Result<Listener, StartError> {
+    let tls = tls::certify(authority, address.ip())?;
     let listener = usher_listen::bind(address).map_err(StartError::Listen)?;
     let address = listener.local_addr().map_err(StartError::Listen)?;
-    let ending = core.ending.subscribe();
-    let service = Service { core, user: User::anonymous() };
+    let ending = backend.ending.subscribe();
+    let service = Service { backend, user: User::anonymous() };
     let settings = Settings {
         deadlines: DEADLINES,
         limits: LIMITS.within(connections_max(descriptors_max())),
-        tls: Some(identity.tls),
+        tls: Some(tls),
         counts: Arc::default(),
     };
     tokio::spawn(usher_listen::serve(listener, service, settings, ending));
-    Ok(Listener { address, authority: identity.authority })
+    Ok(Listener { address })
 }

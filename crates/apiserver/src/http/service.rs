@@ -20,7 +20,7 @@ use super::query::Query;
 use super::route::{self, Place, Route};
 use super::{Answer, Call};
 use crate::auth::{self, User};
-use crate::core::Core;
+use crate::core::{Backend, Core};
 use crate::counters::RequestKey;
 use crate::faults::{Fault, RequestKind};
 use crate::status::Refusal;
@@ -34,7 +34,7 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 /// The server as a tower service, for listeners and in-process clients.
 #[derive(Clone)]
 pub(crate) struct Service {
-    pub(crate) core: Arc<Core>,
+    pub(crate) backend: Arc<Backend>,
     /// The user of requests without credentials.
     pub(crate) user: User,
 }
@@ -73,13 +73,13 @@ impl Service {
         B::Error: Into<Error>,
     {
         let started = Instant::now();
-        let core = self.core.clone();
+        let core = self.backend.core();
         let path = request.uri().path().to_owned();
         let query = Query::parse(request.uri().query().unwrap_or_default());
         let route = route::parse(&path);
         let place = route.place();
         let verb = auth::verb(request.method(), place, &query);
-        let (user, is_known, answer) = match read(&self, request, query).await {
+        let (user, is_known, answer) = match read(&core, &self.user, request, query).await {
             Ok(mut call) => {
                 let answer = serve(&core, &mut call, &route, verb).await;
                 let is_known = !call.user.is_anonymous();
@@ -167,6 +167,7 @@ async fn faulty(
         user: call.user.name.clone(),
         verb: verb.to_owned(),
         resource: qualified(place),
+        subresource: place.sub.clone(),
         namespace: place.namespace.clone(),
         name: place.name.clone(),
     });
@@ -192,7 +193,12 @@ fn version() -> serde_json::Value {
     })
 }
 
-async fn read<B>(service: &Service, request: Request<B>, query: Query) -> Result<Call, Refusal>
+async fn read<B>(
+    core: &Core,
+    unnamed: &User,
+    request: Request<B>,
+    query: Query,
+) -> Result<Call, Refusal>
 where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Error>,
@@ -200,11 +206,11 @@ where
     let (head, body) = request.into_parts();
     let header = |name| text(&head.headers, name);
     let authorization = head.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let mut user = auth::authenticate(&service.core, authorization)?;
+    let mut user = auth::authenticate(core, authorization)?;
     if authorization.is_none() {
-        user = service.user.clone();
+        user = unnamed.clone();
     }
-    let user = auth::impersonated(&service.core, user.authenticated(), &head.headers)?;
+    let user = auth::impersonated(core, user.authenticated(), &head.headers)?;
     let content_type = header(CONTENT_TYPE);
     let content_type = content_type.split(';').next().unwrap_or_default().trim().to_lowercase();
     Ok(Call {

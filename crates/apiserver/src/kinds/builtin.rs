@@ -24,9 +24,13 @@ pub(crate) enum Builtin {
     ClusterRole,
     ClusterRoleBinding,
     CustomResourceDefinition,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
     ValidatingWebhookConfiguration,
     ApiService,
     Service,
+    Endpoints,
+    EndpointSlice,
     Review(Review),
 }
 
@@ -63,12 +67,15 @@ struct Row {
 }
 
 const RBAC: &str = "rbac.authorization.k8s.io";
+const ADMISSION: &str = "admissionregistration.k8s.io";
 const AUTHENTICATION: &str = "authentication.k8s.io";
 const AUTHORIZATION: &str = "authorization.k8s.io";
 
-const ROWS: [Row; 22] = [
+const ROWS: [Row; 26] = [
     row(Builtin::ConfigMap, "", "configmaps", "ConfigMap", include_str!("schemas/configmap.json"))
         .short(&["cm"]),
+    row(Builtin::Endpoints, "", "endpoints", "Endpoints", include_str!("schemas/endpoints.json"))
+        .short(&["ep"]),
     row(Builtin::Event, "", "events", "Event", include_str!("schemas/event.json")).short(&["ev"]),
     row(Builtin::Namespace, "", "namespaces", "Namespace", include_str!("schemas/namespace.json"))
         .short(&["ns"])
@@ -105,14 +112,39 @@ const ROWS: [Row; 22] = [
     .cluster()
     .categories(&["api-extensions"]),
     row(
+        Builtin::ValidatingAdmissionPolicy,
+        ADMISSION,
+        "validatingadmissionpolicies",
+        "ValidatingAdmissionPolicy",
+        include_str!("schemas/validatingadmissionpolicy.json"),
+    )
+    .cluster()
+    .categories(&["api-extensions"]),
+    row(
+        Builtin::ValidatingAdmissionPolicyBinding,
+        ADMISSION,
+        "validatingadmissionpolicybindings",
+        "ValidatingAdmissionPolicyBinding",
+        include_str!("schemas/validatingadmissionpolicybinding.json"),
+    )
+    .cluster()
+    .categories(&["api-extensions"]),
+    row(
         Builtin::ValidatingWebhookConfiguration,
-        "admissionregistration.k8s.io",
+        ADMISSION,
         "validatingwebhookconfigurations",
         "ValidatingWebhookConfiguration",
         include_str!("schemas/validatingwebhookconfiguration.json"),
     )
     .cluster()
     .categories(&["api-extensions"]),
+    row(
+        Builtin::EndpointSlice,
+        "discovery.k8s.io",
+        "endpointslices",
+        "EndpointSlice",
+        include_str!("schemas/endpointslice.json"),
+    ),
     row(
         Builtin::RegardingEvent,
         "events.k8s.io",
@@ -305,7 +337,7 @@ impl Builtin {
 
     /// Whether only the server writes it.
     pub(crate) fn is_read_only(self) -> bool {
-        matches!(self, Self::ApiService | Self::Service)
+        matches!(self, Self::ApiService)
     }
 
     /// Whether a write without a resourceVersion is unconditional.
@@ -314,6 +346,8 @@ impl Builtin {
             self,
             Self::Lease
                 | Self::CustomResourceDefinition
+                | Self::ValidatingAdmissionPolicy
+                | Self::ValidatingAdmissionPolicyBinding
                 | Self::ValidatingWebhookConfiguration
                 | Self::ApiService
         )
@@ -330,17 +364,26 @@ impl Builtin {
                 | Self::RoleBinding
                 | Self::ClusterRole
                 | Self::ClusterRoleBinding
+                | Self::Endpoints
+                | Self::EndpointSlice
         )
     }
 
     /// Whether objects of the kind have a generation.
     pub(crate) fn has_generation(self) -> bool {
-        matches!(self, Self::CustomResourceDefinition | Self::ValidatingWebhookConfiguration)
+        matches!(
+            self,
+            Self::CustomResourceDefinition
+                | Self::EndpointSlice
+                | Self::ValidatingAdmissionPolicy
+                | Self::ValidatingAdmissionPolicyBinding
+                | Self::ValidatingWebhookConfiguration
+        )
     }
 
     /// Whether a deletion returns the object.
     pub(crate) fn deletion_returns_object(self) -> bool {
-        matches!(self, Self::Namespace | Self::ServiceAccount)
+        matches!(self, Self::Namespace | Self::ServiceAccount | Self::Service)
     }
 
     /// The validation rule of its names.
@@ -357,10 +400,14 @@ impl Builtin {
             | Self::RegardingEvent
             | Self::Lease
             | Self::CustomResourceDefinition
+            | Self::ValidatingAdmissionPolicy
+            | Self::ValidatingAdmissionPolicyBinding
             | Self::ValidatingWebhookConfiguration
             | Self::ApiService
-            | Self::Service
+            | Self::Endpoints
+            | Self::EndpointSlice
             | Self::Review(_) => NameRule::Subdomain,
+            Self::Service => NameRule::Label1035,
         }
     }
 }

@@ -9,6 +9,7 @@ const ALL: [&str; 8] =
 const PUBLIC: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
 const RBAC: &str = "rbac.authorization.k8s.io";
 const AUTHORIZATION: &str = "authorization.k8s.io";
+const AGGREGATION: &str = "system:controller:clusterrole-aggregation-controller";
 const AUTHENTICATED: &str = "system:authenticated";
 
 /// Every role and binding, with the plural of its resource.
@@ -24,15 +25,33 @@ pub(crate) fn objects() -> Vec<(&'static str, Value)> {
         role("system:aggregate-to-admin", &admin_rules(), Some("admin")),
         role("system:aggregate-to-edit", &edit_rules(), Some("edit")),
         role("system:aggregate-to-view", &view_rules(), Some("view")),
+        role(AGGREGATION, &[aggregation()], None),
     ];
     let bindings = [
         binding("cluster-admin", &["system:masters"]),
         binding("system:discovery", &[AUTHENTICATED]),
         binding("system:basic-user", &[AUTHENTICATED]),
         binding("system:public-info-viewer", &[AUTHENTICATED, "system:unauthenticated"]),
+        controller_binding(),
     ];
     let roles = roles.into_iter().map(|role| ("clusterroles", role));
     roles.chain(bindings.into_iter().map(|binding| ("clusterrolebindings", binding))).collect()
+}
+
+/// The rights of the controller that adds up roles: it grants what it does not have.
+fn aggregation() -> Value {
+    let verbs = ["escalate", "get", "list", "patch", "update", "watch"];
+    rule(&verbs, RBAC, &["clusterroles"])
+}
+
+fn controller_binding() -> Value {
+    let mut binding = binding(AGGREGATION, &[]);
+    binding["subjects"] = json!([{
+        "kind": "ServiceAccount",
+        "name": "clusterrole-aggregation-controller",
+        "namespace": "kube-system",
+    }]);
+    binding
 }
 
 fn basic() -> Value {
@@ -67,11 +86,13 @@ fn edit_rules() -> [Value; 7] {
     ]
 }
 
-fn view_rules() -> [Value; 3] {
+fn view_rules() -> [Value; 5] {
     [
-        rule(&READ, "", &["configmaps", "namespaces", "serviceaccounts", "services"]),
+        rule(&READ, "", &["configmaps", "endpoints", "namespaces", "serviceaccounts"]),
+        rule(&READ, "", &["services", "services/status"]),
         rule(&READ, "", &["events", "namespaces/status"]),
         rule(&READ, "events.k8s.io", &["events"]),
+        rule(&READ, "discovery.k8s.io", &["endpointslices"]),
     ]
 }
 

@@ -4,6 +4,7 @@
 //! allows; bindings of a namespace count for that namespace only. Permissions only add up.
 
 mod bootstrap;
+mod escalation;
 mod rule;
 
 use std::collections::BTreeSet;
@@ -13,6 +14,7 @@ use serde_json::Value;
 use crate::auth::{Action, Decision, User};
 use crate::core::{Core, text};
 pub(crate) use bootstrap::objects;
+pub(crate) use escalation::check as check_escalation;
 
 const ROLES: &str = "roles.rbac.authorization.k8s.io";
 const CLUSTER_ROLES: &str = "clusterroles.rbac.authorization.k8s.io";

@@ -56,6 +56,14 @@ pub struct Loaded {
     pub log: Vec<Record>,
 }
 
+/// Data in the format of another version of this server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("its format is {found}, and this server reads {known}")]
+pub(crate) struct OtherFormat {
+    pub(crate) found: u64,
+    pub(crate) known: u64,
+}
+
 /// A failed persistence operation.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to {action} the file of the API server")]

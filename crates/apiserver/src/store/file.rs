@@ -4,7 +4,7 @@
 //! old changes to the objects at once, so that a commit writes every object once.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableError};
 
-use super::durability::{Durability, DurabilityError, Loaded, Record, StoredObject};
+use super::durability::{Durability, DurabilityError, Loaded, OtherFormat, Record, StoredObject};
 
 /// Table, key, and the object after the change.
 type LogRow = (&'static str, &'static str, Option<&'static [u8]>);
@@ -53,7 +53,10 @@ fn open_private(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     let file =
         options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
-    file.try_lock()?;
+    file.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => io::Error::other("another process has it open"),
+        TryLockError::Error(error) => error,
+    })?;
     let mut first = [0; 64];
     let read = file.read_at(&mut first, 0)?;
     if first.get(..read).is_some_and(|it| it.iter().all(|byte| *byte == 0)) {
@@ -88,7 +91,7 @@ impl Durability for FileDurability {
         let format = format(&self.database);
         let format = format.map_err(|source| DurabilityError::new("read", source))?;
         if format != THIS_FORMAT {
-            let why = format!("its format is {format}, and this server reads {THIS_FORMAT}");
+            let why = OtherFormat { found: format, known: THIS_FORMAT };
             return Err(DurabilityError::new("read", why));
         }
         read(&self.database).map_err(|source| DurabilityError::new("read", source))

@@ -20,6 +20,7 @@ use tokio::sync::watch;
 
 use backlog::Backlog;
 pub(crate) use cursor::{Cursor, TooOld};
+pub(crate) use durability::OtherFormat;
 pub use durability::{Durability, DurabilityError, Loaded, Record, StoredObject};
 pub use file::FileDurability;
 use table::Table;
@@ -86,6 +87,31 @@ impl Store {
         let shared = Arc::new(Shared::new(State::from_loaded(loaded)?));
         let writer = Writer::threaded(shared.clone(), durability, backlog)?;
         Ok(Self { shared, writer })
+    }
+
+    /// A store with this state, without persistence.
+    pub(crate) fn restored(loaded: Loaded) -> Result<Self, DurabilityError> {
+        let shared = Arc::new(Shared::new(State::from_loaded(loaded)?));
+        Ok(Self { writer: Writer::inline(shared.clone()), shared })
+    }
+
+    /// All objects, without their history.
+    pub(crate) fn snapshot(&self) -> Loaded {
+        let state = self.shared.read();
+        let stored = |table: &Arc<str>, key: &Arc<str>, entry: &Entry| StoredObject {
+            table: table.clone(),
+            key: key.clone(),
+            value: entry.json(),
+        };
+        let objects = state.tables.iter().flat_map(|(table, held)| {
+            held.objects.iter().map(move |(key, entry)| stored(table, key, entry))
+        });
+        Loaded {
+            head: state.published,
+            floor: state.published,
+            objects: objects.collect(),
+            log: Vec::new(),
+        }
     }
 
     /// The newest revision that reads see.

@@ -108,7 +108,7 @@ fn validate_condition(condition: &Value, path: &Path, errors: &mut Vec<FieldErro
     }
 }
 
-fn validate_rule(rule: &Value, path: &Path, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_rule(rule: &Value, path: &Path, errors: &mut Vec<FieldError>) {
     const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
     for field in ["operations", "apiGroups", "apiVersions", "resources"] {
         let missing = rule[field].as_array().is_none_or(Vec::is_empty);
@@ -126,7 +126,7 @@ fn validate_rule(rule: &Value, path: &Path, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn supported(
+pub(super) fn supported(
     hook: &Value,
     path: &Path,
     (field, allowed): (&str, &[&str]),

@@ -3,7 +3,9 @@
 mod definition;
 mod hooks;
 mod plain;
+mod policies;
 mod rbac;
+mod services;
 
 use serde_json::{Map, Value, json};
 
@@ -221,6 +223,8 @@ pub(crate) fn default_early(builtin: Builtin, object: &mut Value) {
         Builtin::RoleBinding | Builtin::ClusterRoleBinding => rbac::default_binding(object),
         Builtin::CustomResourceDefinition => definition::default(object),
         Builtin::ValidatingWebhookConfiguration => hooks::default(object),
+        Builtin::ValidatingAdmissionPolicy => policies::default_policy(object),
+        Builtin::ValidatingAdmissionPolicyBinding => policies::default_binding(object),
         Builtin::Role | Builtin::ClusterRole => {
             if object["rules"].as_array().is_none_or(Vec::is_empty) {
                 object["rules"] = Value::Null;
@@ -237,6 +241,8 @@ pub(crate) fn default_early(builtin: Builtin, object: &mut Value) {
         | Builtin::RegardingEvent
         | Builtin::ApiService
         | Builtin::Service
+        | Builtin::Endpoints
+        | Builtin::EndpointSlice
         | Builtin::Review(_) => {}
     }
 }
@@ -244,6 +250,7 @@ pub(crate) fn default_early(builtin: Builtin, object: &mut Value) {
 fn default_builtin(builtin: Builtin, object: &mut Value, new: bool) {
     match builtin {
         Builtin::Namespace => plain::default_namespace(object, new),
+        Builtin::Service => services::default(object, new),
         Builtin::Event => events::complete_core(object),
         Builtin::CustomResourceDefinition => definition::default_status(object, new),
         Builtin::ConfigMap
@@ -255,9 +262,12 @@ fn default_builtin(builtin: Builtin, object: &mut Value, new: bool) {
         | Builtin::ClusterRole
         | Builtin::RoleBinding
         | Builtin::ClusterRoleBinding
+        | Builtin::ValidatingAdmissionPolicy
+        | Builtin::ValidatingAdmissionPolicyBinding
         | Builtin::ValidatingWebhookConfiguration
         | Builtin::ApiService
-        | Builtin::Service
+        | Builtin::Endpoints
+        | Builtin::EndpointSlice
         | Builtin::Review(_) => {}
     }
 }
@@ -269,16 +279,20 @@ fn validate_builtin(builtin: Builtin, value: &Value, old: Option<&Value>) -> Vec
         Builtin::Event => plain::validate_event(value, false),
         Builtin::RegardingEvent => plain::validate_event(&events::to_core(value), true),
         Builtin::Lease => plain::validate_lease(value),
+        Builtin::Service => services::validate(value, old),
+        Builtin::EndpointSlice => services::validate_slice(value, old),
         Builtin::RoleBinding => rbac::validate_binding(value, old, true),
         Builtin::ClusterRoleBinding => rbac::validate_binding(value, old, false),
         Builtin::CustomResourceDefinition => definition::validate(value, old),
         Builtin::ValidatingWebhookConfiguration => hooks::validate(value),
+        Builtin::ValidatingAdmissionPolicy => policies::validate_policy(value),
+        Builtin::ValidatingAdmissionPolicyBinding => policies::validate_binding(value),
         Builtin::Role => rbac::validate_role(value, true),
         Builtin::ClusterRole => rbac::validate_role(value, false),
         Builtin::Namespace
         | Builtin::ServiceAccount
         | Builtin::ApiService
-        | Builtin::Service
+        | Builtin::Endpoints
         | Builtin::Review(_) => Vec::new(),
     }
 }

@@ -15,7 +15,7 @@ use crate::meta::name::generated;
 use crate::schema::{DEPTH_MAX, is_deeper};
 use crate::status::Refusal;
 use crate::store::{Entry, Expect, Precondition, Write, WriteError};
-use crate::{clock, managed, strategy, view};
+use crate::{clock, managed, rbac, strategy, view};
 
 /// Attempts to generate a free name.
 const NAME_ATTEMPTS: usize = 8;
@@ -73,6 +73,7 @@ pub(crate) async fn create(
     ctx.warn(strategy::duplicate_owners(&object));
     strategy::prepare_create(ctx.resource, &mut object);
     let drawn = system_fields(ctx, &mut object)?;
+    rbac::check_escalation(ctx, &object, None)?;
     ctx.warn(strategy::warnings(ctx.resource, &object));
     let errors = strategy::validate_create(ctx.resource, &object);
     if !errors.is_empty() {

@@ -14,7 +14,7 @@ use crate::kinds::{Builtin, Resource};
 use crate::meta::field::{FieldError, Path};
 use crate::status::Refusal;
 use crate::store::{Entry, Expect, Write, WriteError};
-use crate::{auth, managed, strategy, view};
+use crate::{auth, managed, rbac, strategy, view};
 
 /// Attempts on newer versions of the object.
 const TRIES: usize = 100;
@@ -161,6 +161,7 @@ fn prepared(
     ctx.warn(strategy::duplicate_owners(&next));
     strategy::prepare_update(ctx, &mut next, old);
     managed::keep_times(ctx, old, &mut next);
+    rbac::check_escalation(ctx, &next, Some(old))?;
     ctx.warn(strategy::warnings(ctx.resource, &next));
     let errors = strategy::validate_update(ctx, &next, old);
     if !errors.is_empty() {

@@ -11,9 +11,10 @@ use tokio::time::Instant;
 
 use super::list;
 use super::select::Selection;
+use crate::controllers::until;
 use crate::core::Core;
 use crate::faults::Fault;
-use crate::http::body;
+use crate::http::body::{self, Broken, Chunk};
 use crate::http::negotiate::{Form, negotiate};
 use crate::http::route::Place;
 use crate::http::{Answer, Call, JSON, Query};
@@ -59,6 +60,8 @@ pub(super) async fn watch(
     let named = !place.name.is_empty();
     let now = Instant::now();
     let ends = now + lifetime(timeout);
+    let disturbance = Disturbance::of(&call.fault);
+    let due = disturbance.due(now);
     let mut ready = VecDeque::new();
     let view =
         EventWriter { resource: resource.clone(), form, query: query.clone(), headed: false };
@@ -71,9 +74,9 @@ pub(super) async fn watch(
             .objects
             .into_iter()
             .filter(|(key, entry)| (!named || **key == *prefix) && selection.matches(&entry.value));
-        ready.extend(meant.map(|(_, entry)| WatchEvent::Added(entry)));
+        ready.extend(meant.map(|(_, entry)| (due, WatchEvent::Added(entry))));
         if bookmarks && initial.is_some() {
-            ready.push_back(WatchEvent::Bookmark(listing.revision, true));
+            ready.push_back((due, WatchEvent::Bookmark(listing.revision, true)));
         }
         Ok(cursor)
     } else if version == 0 {
@@ -96,7 +99,7 @@ pub(super) async fn watch(
             ending: core.ending.subscribe(),
             kinds: core.registry.changes(),
             core: core.clone(),
-            left: limit_of(&call.fault),
+            disturbance,
         })),
     };
     let body = body::unfold(source, step);
@@ -122,9 +125,45 @@ fn next_bookmark(now: Instant, ends: Instant) -> Instant {
     last.map_or(regular, |last| last.min(regular))
 }
 
-/// The number of events after which a fault ends the watch.
-fn limit_of(fault: &Fault) -> Option<usize> {
-    if let Fault::EndWatchAfter(events) = fault { Some(*events) } else { None }
+/// What an injected fault does to a watch.
+#[derive(Default)]
+struct Disturbance {
+    /// The events that are left.
+    left: Option<usize>,
+    /// Whether the watch breaks in the event after them, instead of ending.
+    breaks: bool,
+    /// Whether it is broken.
+    broken: bool,
+    delay: Option<Duration>,
+}
+
+impl Disturbance {
+    fn of(fault: &Fault) -> Self {
+        match fault {
+            Fault::EndWatchAfter(events) => Self { left: Some(*events), ..Self::default() },
+            Fault::BreakWatchAfter(events) => {
+                Self { left: Some(*events), breaks: true, ..Self::default() }
+            }
+            Fault::DelayEvents(delay) => Self { delay: Some(*delay), ..Self::default() },
+            Fault::None
+            | Fault::Refuse(_)
+            | Fault::RetryAfter { .. }
+            | Fault::LoseAnswer(_)
+            | Fault::NeverAnswer
+            | Fault::Delay(_)
+            | Fault::ReadBehind(_) => Self::default(),
+        }
+    }
+
+    /// When an event that happens now is delivered; `None` for at once.
+    fn due(&self, now: Instant) -> Option<Instant> {
+        // An instant that the clock cannot hold is after the end of every watch.
+        self.delay.map(|delay| now.checked_add(delay).unwrap_or(now + MAX_TIMEOUT * 2))
+    }
+
+    fn is_over(&self) -> bool {
+        self.left == Some(0) && !self.breaks
+    }
 }
 
 fn version(query: &Query) -> Result<u64, Refusal> {
@@ -154,6 +193,8 @@ enum WatchEvent {
 /// Why a wait ended.
 enum WakeUp {
     Over,
+    /// A delayed event.
+    Due,
     Kinds,
     Bookmark,
     Changes(Vec<Arc<Change>>),
@@ -165,7 +206,8 @@ struct Watcher {
     /// Whether a single object is watched, whose key is the prefix.
     named: bool,
     selection: Selection,
-    ready: VecDeque<WatchEvent>,
+    /// The events to deliver, and when.
+    ready: VecDeque<(Option<Instant>, WatchEvent)>,
     view: EventWriter,
     bookmarks: bool,
     ends: Instant,
@@ -173,7 +215,7 @@ struct Watcher {
     ending: watch::Receiver<bool>,
     kinds: watch::Receiver<u64>,
     core: Arc<Core>,
-    left: Option<usize>,
+    disturbance: Disturbance,
 }
 
 struct EventWriter {
@@ -184,10 +226,10 @@ struct EventWriter {
     headed: bool,
 }
 
-async fn step(mut source: Source) -> (Source, Option<Bytes>) {
+async fn step(mut source: Source) -> (Source, Chunk) {
     let chunk = match &mut source {
         Source::Error(refusal) => {
-            refusal.take().map(|refusal| line("ERROR", &write_object(&refusal.to_status())))
+            refusal.take().map(|refusal| Ok(line("ERROR", &write_object(&refusal.to_status()))))
         }
         Source::Live(watcher) => watcher.next().await,
     };
@@ -196,23 +238,19 @@ async fn step(mut source: Source) -> (Source, Option<Bytes>) {
 
 impl Watcher {
     /// The next lines, or the end.
-    async fn next(&mut self) -> Option<Bytes> {
+    async fn next(&mut self) -> Chunk {
+        if self.disturbance.broken {
+            // The half event is sent before the connection closes.
+            tokio::task::yield_now().await;
+            return Some(Err(Broken));
+        }
         loop {
-            if self.left == Some(0) {
+            if self.disturbance.is_over() {
                 return None;
             }
-            if !self.ready.is_empty() {
-                let mut out = Vec::new();
-                while let Some(given) = self.ready.pop_front() {
-                    out.extend_from_slice(&self.view.write(&given));
-                    if let Some(left) = self.left.as_mut() {
-                        *left -= 1;
-                        if *left == 0 {
-                            break;
-                        }
-                    }
-                }
-                return Some(Bytes::from(out));
+            let lines = self.due_lines();
+            if !lines.is_empty() {
+                return Some(Ok(Bytes::from(lines)));
             }
             if !self.refill().await {
                 return None;
@@ -220,11 +258,36 @@ impl Watcher {
         }
     }
 
+    /// The lines of the events that are due.
+    fn due_lines(&mut self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let now = self.disturbance.delay.map(|_| Instant::now());
+        while let Some((_, event)) = self.ready.pop_front_if(|(due, _)| *due <= now) {
+            let line = self.view.write(&event);
+            match self.disturbance.left.as_mut() {
+                Some(0) => {
+                    out.extend(line.iter().take(line.len() / 2));
+                    self.disturbance.broken = true;
+                    break;
+                }
+                Some(left) => *left -= 1,
+                None => {}
+            }
+            out.extend_from_slice(&line);
+            if self.disturbance.is_over() {
+                break;
+            }
+        }
+        out
+    }
+
     /// Waits for events; false at the end of the watch.
     async fn refill(&mut self) -> bool {
+        let next_due = self.ready.front().and_then(|(due, _)| *due);
         let woken = tokio::select! {
             biased;
             _ = self.ending.wait_for(|ending| *ending) => WakeUp::Over,
+            () = until(next_due), if next_due.is_some() => WakeUp::Due,
             changes = self.cursor.next(BATCH) => changes.map_or(WakeUp::Over, WakeUp::Changes),
             () = tokio::time::sleep_until(self.ends) => WakeUp::Over,
             () = tokio::time::sleep_until(self.next_bookmark), if self.bookmarks => {
@@ -234,13 +297,15 @@ impl Watcher {
         };
         match woken {
             WakeUp::Over => false,
+            WakeUp::Due => true,
             WakeUp::Kinds => self.still_served(),
             WakeUp::Bookmark => {
                 self.next_bookmark = next_bookmark(self.next_bookmark, self.ends);
                 // Reading advances the cursor even without changes.
                 let Ok(changes) = self.cursor.ready(BATCH) else { return false };
                 self.take(&changes);
-                self.ready.push_back(WatchEvent::Bookmark(self.cursor.revision(), false));
+                let due = self.disturbance.due(Instant::now());
+                self.ready.push_back((due, WatchEvent::Bookmark(self.cursor.revision(), false)));
                 true
             }
             WakeUp::Changes(changes) => {
@@ -251,9 +316,10 @@ impl Watcher {
     }
 
     fn take(&mut self, changes: &[Arc<Change>]) {
+        let due = self.disturbance.due(Instant::now());
         let given: Vec<WatchEvent> =
             changes.iter().filter_map(|change| self.event_for(change)).collect();
-        self.ready.extend(given);
+        self.ready.extend(given.into_iter().map(|event| (due, event)));
     }
 
     /// A watch ends with its CRD.

@@ -97,6 +97,30 @@ async fn a_reflector_survives_dropped_watches_and_compaction() {
     follower.holds(&["b", "c", "d"]).await;
 }
 
+// Requirement: AK-61
+#[tokio::test]
+async fn a_reflector_survives_watches_that_break_in_an_event() {
+    let server = ApiServer::builder().build().await.expect("a server");
+    let api: Api<ConfigMap> = Api::default_namespaced(server.client());
+    let broken = Arc::new(AtomicUsize::new(0));
+    let counted = broken.clone();
+    server.set_faults(move |asked| {
+        let ours = asked.verb == "watch" && asked.resource == "configmaps" && asked.user == "admin";
+        if ours && counted.fetch_add(1, Ordering::SeqCst) < 3 {
+            return Fault::BreakWatchAfter(1);
+        }
+        Fault::None
+    });
+    let follower = Follower::start(&server, watcher::Config::default());
+    let names = ["a", "b", "c", "d", "e", "f"];
+    for name in names {
+        let map = config_map(name, "k", "v");
+        api.create(&PostParams::default(), &map).await.expect("made");
+    }
+    follower.holds(&names).await;
+    assert!(broken.load(Ordering::SeqCst) > 1, "a watch broke and was repeated");
+}
+
 // Requirement: AK-21
 #[tokio::test]
 async fn a_reflector_with_streaming_lists_survives_a_dropped_watch() {

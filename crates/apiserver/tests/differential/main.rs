@@ -48,7 +48,7 @@ fn number(name: &str, default: u64) -> u64 {
     setting(name).and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-// Requirement: AK-70
+// Requirement: AK-80
 #[tokio::test(flavor = "multi_thread")]
 async fn random_requests_get_the_answers_of_a_real_server() {
     let Some(kubeconfig) = kubeconfig() else { return };
@@ -57,7 +57,7 @@ async fn random_requests_get_the_answers_of_a_real_server() {
     assert_eq!(differences, 0, "the embedded server differs from the real one");
 }
 
-// Requirement: AK-71
+// Requirement: AK-81
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_of_kubectl_end_alike() {
     let Some(kubeconfig) = kubeconfig() else { return };

@@ -233,3 +233,94 @@ async fn impersonation_needs_a_right_and_acts_as_the_other_user() {
     let group = [as_ann[0], ("impersonate-group", "system:masters")];
     assert_eq!(with_headers(&bob, "/apis", &group).await.0, 403);
 }
+
+// Requirement: AK-69
+#[tokio::test]
+async fn no_role_is_granted_beyond_the_rights_of_its_grantor() {
+    let server = server().await;
+    let roles = format!("{RBAC}/namespaces/default/roles");
+    let bindings = format!("{RBAC}/namespaces/default/rolebindings");
+    let granted = json!([
+        {"verbs": ["get", "list"], "apiGroups": [""], "resources": ["configmaps"]},
+        {"verbs": ["*"], "apiGroups": ["rbac.authorization.k8s.io"],
+         "resources": ["roles", "rolebindings"], "resourceNames": ["own"]},
+        {"verbs": ["create", "update", "patch", "get"],
+         "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"]},
+    ]);
+    create(&server, &roles, &rbac("Role", "grantor", &json!({"rules": granted}))).await;
+    bind(&server, ("Role", "grantor"), &json!({"kind": "User", "name": "ann"})).await;
+    let ann = server.client_as(User::with_groups("ann", &["team"]));
+    let role = |name: &str, verbs: &[&str]| {
+        let rule = json!({"verbs": verbs, "apiGroups": [""], "resources": ["configmaps"]});
+        rbac("Role", name, &json!({"rules": [rule]}))
+    };
+    let refusal = |resource: &str, name: &str| {
+        format!(
+            "{resource}.rbac.authorization.k8s.io \"{name}\" is forbidden: user \"ann\" \
+             (groups=[\"team\" \"system:authenticated\"]) is attempting to grant RBAC \
+             permissions not currently held:\n{{APIGroups:[\"\"], Resources:[\"configmaps\"], \
+             Verbs:[\"watch\" \"delete\"]}}"
+        )
+    };
+    assert_eq!(said(&ann, "POST", &roles, Some(&role("reads", &["get"]))).await.0, 201);
+    let more = role("more", &["get", "watch", "delete"]);
+    let answer = said(&ann, "POST", &roles, Some(&more)).await;
+    assert_eq!(answer, (403, refusal("roles", "more")));
+    let wider = json!({"rules": more["rules"]});
+    let answer = said(&ann, "PATCH", &format!("{roles}/reads"), Some(&wider)).await;
+    assert_eq!(answer, (403, refusal("roles", "reads")));
+    create(&server, &roles, &more).await;
+    let binding = |name: &str, role: &str| {
+        let reference = json!({"kind": "Role", "name": role});
+        let subjects = json!([{"kind": "User", "name": "bob"}]);
+        rbac("RoleBinding", name, &json!({"roleRef": reference, "subjects": subjects}))
+    };
+    assert_eq!(said(&ann, "POST", &bindings, Some(&binding("a", "reads"))).await.0, 201);
+    let answer = said(&ann, "POST", &bindings, Some(&binding("b", "more"))).await;
+    assert_eq!(answer, (403, refusal("rolebindings", "b")));
+    let answer = said(&ann, "POST", &bindings, Some(&binding("c", "gone"))).await;
+    assert_eq!(answer, (404, "roles.rbac.authorization.k8s.io \"gone\" not found".to_owned()));
+    let lifted = json!({"rules": [{
+        "verbs": ["escalate", "bind"], "apiGroups": ["rbac.authorization.k8s.io"],
+        "resources": ["roles"],
+    }]});
+    create(&server, &roles, &rbac("Role", "lifted", &lifted)).await;
+    bind(&server, ("Role", "lifted"), &json!({"kind": "User", "name": "ann"})).await;
+    assert_eq!(said(&ann, "POST", &bindings, Some(&binding("b", "more"))).await.0, 201);
+    assert_eq!(said(&ann, "PATCH", &format!("{roles}/reads"), Some(&wider)).await.0, 200);
+}
+
+// Requirement: AK-69
+#[tokio::test]
+async fn only_an_administrator_aggregates_cluster_roles() {
+    let server = server().await;
+    let roles = format!("{RBAC}/clusterroles");
+    let granted = json!({"rules": [{
+        "verbs": ["create"], "apiGroups": ["rbac.authorization.k8s.io"],
+        "resources": ["clusterroles"],
+    }]});
+    create(&server, &roles, &rbac("ClusterRole", "grantor", &granted)).await;
+    let bound = |name: &str, role: &str| {
+        rbac(
+            "ClusterRoleBinding",
+            name,
+            &json!({
+                "roleRef": {"kind": "ClusterRole", "name": role},
+                "subjects": [{"kind": "User", "name": name}],
+            }),
+        )
+    };
+    let bindings = format!("{RBAC}/clusterrolebindings");
+    create(&server, &bindings, &bound("ann", "grantor")).await;
+    create(&server, &bindings, &bound("bob", "cluster-admin")).await;
+    let selected = json!({"aggregationRule": {"clusterRoleSelectors": [
+        {"matchLabels": {"a": "b"}},
+    ]}});
+    let role = rbac("ClusterRole", "sum", &selected);
+    let ann = server.client_as(User::with_groups("ann", &[]));
+    let refused = "clusterroles.rbac.authorization.k8s.io \"sum\" is forbidden: must have \
+                   cluster-admin privileges to use the aggregationRule";
+    assert_eq!(said(&ann, "POST", &roles, Some(&role)).await, (403, refused.to_owned()));
+    let bob = server.client_as(User::with_groups("bob", &[]));
+    assert_eq!(said(&bob, "POST", &roles, Some(&role)).await.0, 201);
+}

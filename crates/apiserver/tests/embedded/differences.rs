@@ -92,7 +92,7 @@ fn fields(answer: &Value) -> Vec<&str> {
     causes.map(|cause| cause["field"].as_str().unwrap_or_default()).collect()
 }
 
-// Requirement: AK-72
+// Requirement: AK-82
 #[tokio::test]
 async fn an_empty_list_of_metadata_has_null_items_and_accounts_have_no_column_of_secrets() {
     let server = server().await;
@@ -107,7 +107,7 @@ async fn an_empty_list_of_metadata_has_null_items_and_accounts_have_no_column_of
     assert_eq!(names, ["Name", "Age"]);
 }
 
-// Requirement: AK-72
+// Requirement: AK-82
 #[tokio::test]
 async fn a_page_ends_with_a_token_although_nothing_of_the_rest_matches() {
     let server = server().await;
@@ -123,7 +123,7 @@ async fn a_page_ends_with_a_token_although_nothing_of_the_rest_matches() {
     assert!(whole["metadata"]["continue"].is_null(), "{whole}");
 }
 
-// Requirement: AK-73
+// Requirement: AK-83
 #[tokio::test]
 async fn managers_own_references_of_accounts_whole_and_lose_the_fields_of_a_map_with_it() {
     let server = server().await;
@@ -142,7 +142,7 @@ async fn managers_own_references_of_accounts_whole_and_lose_the_fields_of_a_map_
     assert_eq!(owned["f:spec"], json!({".": {}, "f:r": {}}));
 }
 
-// Requirement: AK-73
+// Requirement: AK-83
 #[tokio::test]
 async fn conflicts_name_the_fields_of_a_level_before_those_below() {
     let server = server().await;
@@ -153,7 +153,7 @@ async fn conflicts_name_the_fields_of_a_level_before_those_below() {
     assert_eq!((code, fields(&answer)), (409, vec![".spec.b", ".spec.a.q"]));
 }
 
-// Requirement: AK-74
+// Requirement: AK-84
 #[tokio::test]
 async fn secrets_name_the_changed_type_first_and_finalizers_are_checked_twice() {
     let server = server().await;
@@ -170,7 +170,7 @@ async fn secrets_name_the_changed_type_first_and_finalizers_are_checked_twice() 
     assert_eq!((code, fields(&answer)), (422, vec!["metadata.finalizers[0]"; 2]));
 }
 
-// Requirement: AK-75
+// Requirement: AK-85
 #[tokio::test]
 async fn an_apply_of_another_form_is_an_internal_error_that_names_the_object() {
     let server = server().await;
@@ -193,7 +193,7 @@ async fn an_apply_of_another_form_is_an_internal_error_that_names_the_object() {
     }
 }
 
-// Requirement: AK-75
+// Requirement: AK-85
 #[tokio::test]
 async fn a_patch_that_takes_the_name_away_or_has_unknown_fields_is_refused() {
     let server = server().await;
@@ -212,7 +212,7 @@ async fn a_patch_that_takes_the_name_away_or_has_unknown_fields_is_refused() {
     assert!(message.contains("Invalid value: \"map[dat:map[k:2] data:<nil>]\""), "{message}");
 }
 
-// Requirement: AK-75
+// Requirement: AK-85
 #[tokio::test]
 async fn a_body_of_an_unknown_kind_or_of_another_name_is_refused_as_such() {
     let server = server().await;

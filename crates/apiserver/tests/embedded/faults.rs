@@ -7,14 +7,13 @@ use std::time::Duration;
 use kube_client::Client;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use usher_apiserver::{ApiServer, Fault, RequestKind};
+use usher_apiserver::{ApiServer, COLLECTOR, Fault, RequestKind};
 
 use crate::call;
 use crate::limits::{defined, definition};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const WELLS: &str = "/apis/deep.example/v1/namespaces/default/wells";
-const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
 
 fn map(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
@@ -86,6 +85,7 @@ async fn a_refused_write_has_no_effect() {
         user: "admin".to_owned(),
         verb: "update".to_owned(),
         resource: "configmaps".to_owned(),
+        subresource: String::new(),
         namespace: "default".to_owned(),
         name: "a".to_owned(),
     };

@@ -8,11 +8,14 @@ mod call;
 mod client;
 mod cluster;
 mod differences;
+mod disturbed;
 mod events;
 mod faults;
 #[path = "../replay/hook.rs"]
 mod hook;
 mod limits;
+mod policies;
+mod rebuilt;
 mod reviews;
 mod terminating;
 mod tls;

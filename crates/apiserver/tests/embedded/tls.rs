@@ -140,3 +140,64 @@ async fn a_client_that_never_ends_its_request_is_disconnected() {
         assert!(ended.is_ok(), "the server still waits for {begun:?}");
     }
 }
+
+// Requirement: AK-64
+#[tokio::test]
+async fn kept_credentials_outlive_a_restart_and_a_rebuild() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("credentials");
+    let start = async || {
+        let server = ApiServer::builder().credentials(&path).build().await.expect("a server");
+        let address = server.serve(SocketAddr::from(([127, 0, 0, 1], 0))).await.expect("bound");
+        (server, address)
+    };
+    let (server, first) = start().await;
+    let before = server.kubeconfig().expect("a kubeconfig");
+    let mode = std::os::unix::fs::PermissionsExt::mode(
+        &std::fs::metadata(&path).expect("the file").permissions(),
+    );
+    assert_eq!(mode & 0o777, 0o600);
+    server.shutdown().await;
+    let (server, second) = start().await;
+    let after = server.kubeconfig().expect("a kubeconfig");
+    assert_eq!(after, before.replace(&first.to_string(), &second.to_string()));
+    server.rebuild(ApiServer::builder()).await.expect("a rebuilt cluster");
+    let parsed: Value = serde_json::from_str(&before).expect("JSON");
+    let text = |pointer: &str| parsed.pointer(pointer).and_then(Value::as_str).expect("a text");
+    let authority = text("/clusters/0/cluster/certificate-authority-data");
+    let config = Kubeconfig {
+        address: second.to_string(),
+        authority: STANDARD.decode(authority).expect("PEM"),
+        token: text("/users/0/user/token").to_owned(),
+    };
+    let stream = TokioIo::new(connect(&config, b"h2").await);
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.expect("HTTP/2");
+    let driver = tokio::spawn(connection);
+    let response = sender.send_request(request(&config, Some(&config.token))).await;
+    assert_eq!(response.expect("a response").status(), 200);
+    driver.abort();
+}
+
+// Requirement: AK-64
+#[tokio::test]
+async fn credentials_that_cannot_be_read_are_refused_without_quoting_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("credentials");
+    let cases = [
+        ("", "it is not a file of credentials at line 1 column 0"),
+        ("{\"format\": 9}", "its format is 9, and this server reads 1"),
+        ("{\"format\": 1, \"token\": 5}", "it is not a file of credentials at line 1 column 24"),
+    ];
+    for (text, wanted) in cases {
+        std::fs::write(&path, text).expect("a file");
+        let built = ApiServer::builder().credentials(&path).build().await;
+        let error = built.err().expect("a refusal");
+        assert_eq!(
+            error.to_string(),
+            format!("failed to use the credentials in {}", path.display())
+        );
+        let source = std::error::Error::source(&error).expect("a cause").to_string();
+        assert_eq!(source, wanted);
+    }
+}

@@ -249,3 +249,81 @@ async fn a_namespace_names_the_resources_whose_deletion_failed() {
     let wanted = (json!(wanted.0), json!(wanted.1), json!(wanted.2));
     assert_eq!(of("NamespaceContentRemaining"), wanted);
 }
+
+/// A configuration of a webhook that is given by its service.
+fn by_service(hook: &Hook) -> Value {
+    let mut configuration = configured(hook, "deny", &json!({}));
+    let reference = json!({"namespace": "room", "name": "guard", "path": "/deny", "port": 8443});
+    let webhook = &mut configuration["webhooks"][0];
+    webhook["clientConfig"] = json!({"service": reference, "caBundle": hook.authority});
+    webhook["rules"] = json!([{
+        "operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"],
+        "resources": ["configmaps"],
+    }]);
+    configuration
+}
+
+/// An `Endpoints` object and an `EndpointSlice` that lead to a port of this machine.
+fn endpoints(port: u16) -> [Value; 2] {
+    let plain = json!({
+        "apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "guard"},
+        "subsets": [{"addresses": [{"ip": "127.0.0.1"}], "ports": [
+            {"name": "other", "port": 1}, {"name": "hooks", "port": port},
+        ]}],
+    });
+    let slice = json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+        "metadata": {"name": "guard-1", "labels": {"kubernetes.io/service-name": "guard"}},
+        "endpoints": [
+            {"addresses": ["127.0.0.9"], "conditions": {"ready": false}},
+            {"addresses": ["127.0.0.1"]},
+        ],
+        "ports": [{"name": "hooks", "port": port}],
+    });
+    [plain, slice]
+}
+
+// Requirement: AK-72
+#[tokio::test]
+async fn a_webhook_is_reached_by_its_service() {
+    let server = ApiServer::builder().build().await.expect("a server");
+    let client = server.client();
+    let hook = hook::start().await;
+    guard(&server, &by_service(&hook)).await;
+    let create = async |path: &str, object: Value| {
+        let (code, answer) = call(&client, "POST", path, Some(&object)).await;
+        assert_eq!(code, 201, "{answer}");
+    };
+    let refused = async || {
+        let (_, status) = call(&client, "POST", MAPS, Some(&map("a"))).await;
+        status["message"].as_str().expect("a message").to_owned()
+    };
+    let failed = "Internal error occurred: failed calling webhook \"hook.guard.example\": failed \
+                  to call webhook: ";
+    assert_eq!(refused().await, format!("{failed}service \"guard\" not found"));
+    let room = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "room"}});
+    create("/api/v1/namespaces", room).await;
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "guard"},
+        "spec": {"ports": [{"name": "hooks", "port": 8443}, {"name": "other", "port": 80}]},
+    });
+    create("/api/v1/namespaces/room/services", service).await;
+    assert_eq!(refused().await, format!("{failed}no endpoints available for service \"guard\""));
+    let port = hook.url.rsplit(':').next().expect("a port").parse().expect("a number");
+    let denied = "admission webhook \"hook.guard.example\" denied the request: still in use by \
+                  corpus/other";
+    let [plain, slice] = endpoints(port);
+    create("/api/v1/namespaces/room/endpoints", plain).await;
+    assert_eq!(refused().await, denied);
+    let path = "/api/v1/namespaces/room/endpoints/guard";
+    assert_eq!(call(&client, "DELETE", path, None).await.0, 200);
+    create("/apis/discovery.k8s.io/v1/namespaces/room/endpointslices", slice).await;
+    assert_eq!(refused().await, denied);
+    let path = "/api/v1/namespaces/room/services/guard";
+    let (_, service) = call(&client, "GET", path, None).await;
+    assert_eq!(service["spec"]["ports"][0]["targetPort"], 8443, "{service}");
+    let moved = json!({"spec": {"ports": [{"name": "hooks", "port": 443}]}});
+    assert_eq!(call(&client, "PATCH", path, Some(&moved)).await.0, 200);
+    let wanted = format!("{failed}no service port 8443 found for service \"guard\"");
+    assert_eq!(refused().await, wanted);
+}

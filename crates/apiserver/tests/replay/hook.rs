@@ -58,7 +58,8 @@ fn identity() -> (TlsAcceptor, String) {
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let root = authority.self_signed(&key).expect("a root");
     let issuer = Issuer::new(authority, key);
-    let own = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("a name");
+    let own = CertificateParams::new(vec!["127.0.0.1".to_owned(), "guard.room.svc".to_owned()])
+        .expect("a name");
     let own_key = KeyPair::generate().expect("a key");
     let signed = own.signed_by(&own_key, &issuer).expect("a certificate");
     let chain = vec![CertificateDer::from(signed.der().to_vec())];

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod apiserver;
 mod completions;
 mod failpoints;
 mod keep_world;
@@ -47,6 +48,11 @@ pub(crate) enum Verb {
     Agent(usher_agent::Flags),
     /// Offer machines to a fleet, or run the conformance suite against a provider
     Provider(provider::Flags),
+    /// Run the embedded Kubernetes API server alone, for tests of controllers
+    ///
+    /// It serves custom resources and the built-in kinds that controllers need, with garbage
+    /// collection, admission and access rights, and runs no pods
+    Apiserver(apiserver::Flags),
     /// Run a local world without a server
     #[command(hide = true)]
     KeepWorld(keep_world::Flags),
@@ -69,6 +75,7 @@ impl Verb {
             Self::Completions(flags) => completions::run(&flags),
             Self::Agent(flags) => usher_agent::program::run(&flags),
             Self::Provider(flags) => provider::run(flags),
+            Self::Apiserver(flags) => apiserver::run(&flags),
             Self::KeepWorld(flags) => keep_world::run(flags),
             Self::Failpoints => failpoints::run(),
             Self::Migrate(flags) => migrate::run(&flags),
