@@ -268,8 +268,8 @@ mod tests {
                 .min(until.saturating_duration_since(checked_at));
             tokio::time::advance(step).await;
             let lost = mesh.lost_nodes(checked_at);
-            if !silent.is_empty() || Instant::now() >= until {
-                return silent;
+            if !lost.is_empty() || Instant::now() >= until {
+                return lost;
             }
         }
     }
