@@ -91,8 +91,8 @@ impl Go<'_> {
         if go.status().is_ok_and(|status| status.success()) {
             return Ok(());
         }
-        let sentence = "building the peers needs Go: install it, or name a folder of ready programs \
-            with USHER_PEERS_DIR";
+        let sentence = "building the peers needs Go: install it, or name a folder of ready \
+            programs with USHER_PEERS_DIR";
         Err(Failure::message(sentence))
     }
 

@@ -27,7 +27,7 @@ pub(super) fn differential(repo: &Repo, args: &Args) -> Outcome {
 }
 
 /// Compares a few seeds, and the output of kubectl.
-pub(super) fn test(repo: &Repo) -> Outcome {
+pub(super) fn a_few_seeds_and_kubectl(repo: &Repo) -> Outcome {
     with_cluster(repo, |kubeconfig| {
         let own = Place::find()?.program(KUBECTL);
         let random = requests(repo, kubeconfig, (1, FEW));

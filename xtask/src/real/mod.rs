@@ -1,4 +1,4 @@
-//! `real`: a real Kubernetes on this computer, and the comparison of the embedded API server with it.
+//! `real`: a real Kubernetes on this computer, with which the embedded API server is compared.
 //! It gates nothing.
 
 mod build;
@@ -43,6 +43,6 @@ pub(crate) fn run(repo: &Repo, args: &Args) -> Outcome {
         Verb::Down => lane::down(repo),
         Verb::Status => lane::status(repo),
         Verb::Differential(args) => compare::differential(repo, args),
-        Verb::Test => compare::test(repo),
+        Verb::Test => compare::a_few_seeds_and_kubectl(repo),
     }
 }

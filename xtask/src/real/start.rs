@@ -51,12 +51,12 @@ impl Start<'_> {
             let config = kubeconfig(api, &certificates.authority, (user, token));
             self.write(file, &config.to_string())?;
         }
-        self.process(ETCD, &etcd_words(self.folder, etcd, peer))?;
+        self.start(ETCD, &etcd_words(self.folder, etcd, peer))?;
         let words = api_words(self.folder, &certificates, (etcd, api));
-        let server = self.process(API_SERVER, &words)?;
+        let server = self.start(API_SERVER, &words)?;
         self.wait((API_SERVER, server), &["get", "--raw", "/readyz"])?;
         let words = controller_words(self.folder, &certificates, controllers);
-        let manager = self.process(CONTROLLERS, &words)?;
+        let manager = self.start(CONTROLLERS, &words)?;
         let account = ["get", "serviceaccount", "default", "--namespace", "default"];
         self.wait((CONTROLLERS, manager), &account)
     }
@@ -66,7 +66,7 @@ impl Start<'_> {
         self.kubectl(&["get", "--raw", "/readyz"])
     }
 
-    fn process(&self, name: &str, words: &[String]) -> Result<Child, Failure> {
+    fn start(&self, name: &str, words: &[String]) -> Result<Child, Failure> {
         processes::start(&self.place.program(name), words, &self.log(name))
     }
 

@@ -157,8 +157,8 @@ fn built_in_kinds_are_merged_by_their_table() {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "dat": {}});
     assert_eq!(
         apply(&view, &changed, &odd, one, true).unwrap_err().to_string(),
-        "failed to create typed patch object (/c; /v1, Kind=ConfigMap): .dat: field not declared in \
-         schema"
+        "failed to create typed patch object (/c; /v1, Kind=ConfigMap): .dat: field not \
+         declared in schema"
     );
 }
 

@@ -48,8 +48,8 @@ pub(crate) const DEVIATIONS: [Deviation; 4] = [
     Deviation {
         kind: "PATCH apply-patch+yaml configmaps: /message",
         text: "expected string, got",
-        reason: "the scalars of an apply to a built-in kind are checked when it is decoded, so that \
-                 the same error has another message",
+        reason: "the scalars of an apply to a built-in kind are checked when it is decoded, so \
+                 that the same error has another message",
         requests: || {
             let mut body = head(CONFIG_MAP, "x0");
             body["data"]["k0"] = json!(7);

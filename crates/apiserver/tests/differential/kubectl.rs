@@ -45,7 +45,8 @@ const BAD: &str =
     r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"dat":{"k":"2"}}"#;
 const GADGET: &str =
     r#"{"apiVersion":"diff.example/v1","kind":"Gadget","metadata":{"name":"g"},"spec":{"a":1}}"#;
-const HELD: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"h","finalizers":["diff.example/a"]}}"#;
+const HELD: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"h",
+    "finalizers":["diff.example/a"]}}"#;
 const LIST: &str = r#"{"apiVersion":"v1","kind":"List","items":[
     {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"l1","labels":{"l":"a"}}},
     {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"l2","labels":{"l":"a"}}}]}"#;
@@ -85,8 +86,8 @@ const STEPS: [Step; 44] = [
     (&["explain", "configmap.data"], ""),
     (&["explain", "gadget"], ""),
     (&["auth", "can-i", "create", "configmaps"], ""),
-    (&["auth", "can-i", "create", "configmaps", "--as", "nobody"], ""),
-    (&["get", "cm", "--as", "nobody"], ""),
+    (&["auth", "can-i", "create", "configmaps", "--as", "stranger"], ""),
+    (&["get", "cm", "--as", "stranger"], ""),
     (&["create", "serviceaccount", "s"], ""),
     (&["create", "token", "s"], ""),
     (&["create", "token", "none"], ""),

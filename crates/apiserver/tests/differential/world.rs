@@ -161,7 +161,8 @@ fn definition(kind: &Kind, schema: &Value, with_status: bool) -> Value {
             "group": "diff.example",
             "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
             "names": {
-                "plural": kind.plural, "singular": kind.singular.to_lowercase(), "kind": kind.singular,
+                "plural": kind.plural, "kind": kind.singular,
+                "singular": kind.singular.to_lowercase(),
             },
             "versions": [{
                 "name": "v1", "served": true, "storage": true,
@@ -216,7 +217,8 @@ fn widget() -> Value {
                 "x-kubernetes-validations": [
                     {"rule": "!has(self.limit) || self.size <= self.limit",
                      "message": "size is above limit"},
-                    {"rule": "!has(oldSelf.frozen) || (has(self.frozen) && self.frozen == oldSelf.frozen)",
+                    {"rule": "!has(oldSelf.frozen) \
+                              || (has(self.frozen) && self.frozen == oldSelf.frozen)",
                      "message": "frozen cannot change", "fieldPath": ".frozen"},
                 ],
                 "properties": {

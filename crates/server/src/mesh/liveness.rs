@@ -20,8 +20,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// After this many failed writes a round ends: the database fails, not the row of one node.
 const FAILURES_MAX: usize = 3;
 
-/// How many checks of the nodes fit into the timeout of a heartbeat. A process that checks less than
-/// half as often was stopped or starved.
+/// How many checks of the nodes fit into the timeout of a heartbeat. A process that checks less
+/// than half as often was stopped or starved.
 const CHECKS_PER_TIMEOUT: u32 = 4;
 
 /// How long a node is unknown, and how long until it counts as lost.
