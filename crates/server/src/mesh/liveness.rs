@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use usher_domain::object::id::PeerId;
-use usher_domain::peers::Liveness;
-use usher_store::{ServerNumber, Sighting, Store};
+use usher_domain::peers::{Liveness, Stage};
+use usher_store::{Error, PeerStatus, ServerNumber, Sighting, Store};
 use usher_wire::chain;
 
 use super::{Inner, Mesh, Node};
@@ -118,29 +118,37 @@ impl Mesh {
             checked_at = Instant::now();
             let (mut failures, mut retry) = (0, None);
             for (id, claimed_by) in lost {
-                match store.lose_peer(id, claimed_by).await {
-                    Ok(true) => {
-                        self.settled(id, true);
-                        self.tally.count(Count::NodesLost);
-                        tracing::warn!(node = %id, "node lost");
-                    }
-                    // It was deregistered, or another server hears it or has recorded its loss.
-                    Ok(false) => self.settled(id, false),
-                    Err(error) => {
-                        let error = chain(&error);
-                        tracing::warn!(node = %id, error, "failed to record the loss of a node");
-                        retry = Some(Instant::now() + RETRY_AFTER);
-                        failures += 1;
-                        if failures == FAILURES_MAX {
-                            break;
-                        }
-                    }
+                let Err(error) = self.record_loss(&store, id, claimed_by).await else { continue };
+                let error = chain(&error);
+                tracing::warn!(node = %id, error, "failed to record the loss of a node");
+                retry = Some(Instant::now() + RETRY_AFTER);
+                failures += 1;
+                if failures == FAILURES_MAX {
+                    break;
                 }
             }
             let soon = Instant::now() + check_every;
             let timed_out = self.next_loss().map(|it| it.max(Instant::now()).min(soon));
             next = retry.or(timed_out);
         }
+    }
+
+    /// Records the loss of a node, unless it was deregistered, or claimed or recorded as lost
+    /// meanwhile.
+    async fn record_loss(
+        &self,
+        store: &Store,
+        id: PeerId,
+        claimed_by: Option<ServerNumber>,
+    ) -> Result<(), Error> {
+        if store.lose_peer(id, claimed_by).await? {
+            self.tally.count(Count::NodesLost);
+            tracing::warn!(node = %id, "node lost");
+        }
+        let asked = Instant::now();
+        let found = store.peer(id).await?;
+        self.settled(id, (found.as_ref(), asked));
+        Ok(())
     }
 
     /// When the next node would be lost.
@@ -162,13 +170,16 @@ impl Mesh {
         lost.map(|(id, _, claimed_by)| (id, claimed_by)).collect()
     }
 
-    /// The loss of a node was recorded, or is not for this server to record.
-    fn settled(&self, id: PeerId, lost: bool) {
+    /// Takes over what the row of a node said at a time, unless this server has claimed it since:
+    /// a claim may come before a loss is recorded, or right after it.
+    fn settled(&self, id: PeerId, (found, asked): (Option<&PeerStatus>, Instant)) {
         let mut inner = self.inner();
         inner.expected.remove(&id);
-        if let Some(node) = inner.nodes.get_mut(&id) {
-            node.lost = lost;
-            node.last_seen = node.last_seen.take().filter(|_| lost);
+        let Some(node) = inner.nodes.get_mut(&id) else { return };
+        let is_out = |it: &PeerStatus| matches!(it.peer.stage, Stage::Deregistered { .. });
+        match found.filter(|it| !is_out(it)) {
+            None => node.last_seen = None,
+            Some(status) => node.read(status, asked),
         }
     }
 }
@@ -213,9 +224,8 @@ mod tests {
     use super::*;
     use usher_domain::object::enrolment::{KeyId, Nonce, PublicKey};
     use usher_domain::object::id::{ProjectId, ResourceId, TokenId};
-    use usher_domain::peers::{Peer, Registration, Stage};
+    use usher_domain::peers::{Peer, Registration};
     use usher_kernel::{Generation, Timestamp};
-    use usher_store::PeerStatus;
     use uuid::Uuid;
 
     use crate::mesh::MeshConfig;

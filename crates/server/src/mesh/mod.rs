@@ -125,14 +125,11 @@ impl Mesh {
     /// Loads the record of a node that called, as it was when it was asked for or later. One from
     /// before this server's claim does not take the claim back: no server would judge the node.
     pub fn load(&self, status: &PeerStatus, (asked, now): (Instant, Timestamp)) {
-        let PeerStatus { peer, lost_since, claimed_by, .. } = status;
+        let peer = &status.peer;
         let mut inner = self.inner();
         let snapshot = inner.snapshots.get(&peer.registration.project).copied().unwrap_or(0);
         let node = inner.node(peer);
-        if node.claimed_at.is_none_or(|it| it <= asked) {
-            node.lost = lost_since.is_some();
-            node.claimed_by = *claimed_by;
-        }
+        node.read(status, asked);
         node.read_at = Instant::now();
         node.send(self.instructions(peer, snapshot, now));
     }
@@ -324,6 +321,14 @@ impl Node {
     fn must_acknowledge(&self, snapshot: u64) -> bool {
         let Instructions { leave_by, out, .. } = self.instructions;
         self.acknowledged < snapshot && leave_by.is_none() && !out
+    }
+
+    /// Takes over what its row said at this time, unless this server has claimed it since.
+    fn read(&mut self, status: &PeerStatus, asked: Instant) {
+        if self.claimed_at.is_none_or(|it| it <= asked) {
+            self.lost = status.lost_since.is_some();
+            self.claimed_by = status.claimed_by;
+        }
     }
 
     fn send(&mut self, instructions: Instructions) {

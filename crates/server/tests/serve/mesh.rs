@@ -92,6 +92,26 @@ async fn until_lost(env: &TestEnv, id: PeerId) -> PeerStatus {
     }
 }
 
+/// Red by: a node that no server judges any more, because its claim was written between the check
+/// of its timeout and the record of its loss.
+// Requirement: M-13
+#[tokio::test]
+async fn a_node_that_is_claimed_while_its_loss_is_recorded_is_lost_later() {
+    let env = TestEnv::new().await;
+    let it = node(&env, "web").await;
+    let (id, mesh) = (it.peer.id, mesh(Duration::from_millis(30)));
+    let number = appear(&env, &mesh).await;
+    mesh.load(&it, (Instant::now(), env.store.now().await.unwrap()));
+    assert_eq!(mesh.record_heartbeat(id, 0, "usher-agent/1").claim, Some(number));
+    // The mesh is not told of the claim before the first check, and no heartbeat follows.
+    env.store.claim_peer(id, number).await.unwrap();
+    let (stop, stopped) = watch::channel(false);
+    let listening = tokio::spawn(Arc::clone(&mesh).listen(Arc::clone(&env.store), stopped));
+    until_lost(&env, id).await;
+    stop.send_replace(true);
+    listening.await.unwrap();
+}
+
 /// Red by: a write with every heartbeat, or none when a node is lost.
 // Requirement: M-13
 #[tokio::test]
