@@ -7,7 +7,7 @@ use crate::failure::Failure;
 /// Names a folder of ready programs, which are then neither built nor checked.
 const READY: &str = "USHER_PEERS_DIR";
 
-/// The version of the Go modules that belong to [`KUBERNETES`].
+/// The version of the Go modules that the one of Kubernetes replaces by folders.
 const STAGING: &str = "v0.36.4";
 
 /// A Go module and the programs that are built from it.
