@@ -23,4 +23,5 @@ pub mod kinds;
 pub mod lease;
 pub mod pin;
 pub mod read;
+pub mod runner;
 pub mod watches;

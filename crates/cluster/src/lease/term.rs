@@ -168,16 +168,19 @@ impl TermControl {
         self.ended.send_replace(true);
     }
 
-    /// Resolves when nothing uses the term any more.
-    pub async fn unused(&mut self) {
+    /// Resolves when nothing uses the term any more, and each of its requests was answered or is
+    /// too old to arrive.
+    pub async fn settled(&mut self) {
+        // Nothing is ever sent: it ends when the last sender is dropped.
         let _ = self.users.recv().await;
-    }
-
-    /// Whether every request of the term was answered, or is too old to arrive.
-    pub fn is_clean(&self) -> bool {
-        let unanswered = self.state.unanswered.load(Ordering::Acquire);
-        let arrives = Duration::from_micros(unanswered) + self.state.bounds.1;
-        unanswered == 0 || self.state.clock.elapsed() > arrives
+        let unanswered = Duration::from_micros(self.state.unanswered.load(Ordering::Acquire));
+        if unanswered.is_zero() {
+            return;
+        }
+        let arrived = unanswered.saturating_add(self.state.bounds.1);
+        while let Some(left) = arrived.checked_sub(self.state.clock.elapsed()) {
+            tokio::time::sleep(left.max(Duration::from_millis(1))).await;
+        }
     }
 }
 

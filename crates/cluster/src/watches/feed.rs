@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use usher_kernel::schedule::back_off;
 
-use super::stream::{Shown, Stream};
+use super::stream::{Change, Shown, Stream};
 use super::{Feeds, Hearing, Settings, Subject};
 use crate::answer::{Failure, Row};
 use crate::kinds::Kind;
@@ -102,7 +102,9 @@ impl Feed {
         }
         let end = loop {
             match stream.next().await {
-                Shown::Change(change) => self.feeds.wake(&self.subject, &change),
+                Shown::Change(change) | Shown::Deleted(change) => {
+                    self.feeds.wake(&self.subject, &change);
+                }
                 Shown::Bookmark => {}
                 Shown::End => break End::Resume(stream.revision),
                 Shown::Expired => break End::Relist,
@@ -127,7 +129,7 @@ impl Feed {
     }
 
     /// Opens a watch from a revision, or from now.
-    async fn open(&self, kind: &Kind, from: Option<u64>) -> Result<Stream, Failure> {
+    async fn open(&self, kind: &Kind, from: Option<u64>) -> Result<Stream<Change>, Failure> {
         let (client, only) = (&self.cluster.client, self.subject.only.as_ref());
         if only.is_some_and(|(namespace, name)| !is_segment(namespace) || !is_segment(name)) {
             return Err(Failure::NoAnswer("no object can have this name".to_owned()));
