@@ -8,7 +8,9 @@ use kube_client::core::params::{ListParams, Patch, PatchParams, PostParams, Watc
 use kube_client::core::{ObjectList, Request};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use usher_domain::object::name::{ANNOTATION_LEASE_EPOCH, ANNOTATION_LEASE_RELEASED, FIELD_MANAGER};
+use usher_domain::object::name::{
+    ANNOTATION_LEASE_EPOCH, ANNOTATION_LEASE_RELEASED, FIELD_MANAGER,
+};
 use usher_kernel::Timestamp;
 
 use crate::answer::{Failure, Row};
@@ -247,10 +249,8 @@ impl LeaseName {
             },
             "spec": spec,
         });
-        let params = PatchParams {
-            field_manager: Some(FIELD_MANAGER.to_owned()),
-            ..PatchParams::default()
-        };
+        let params =
+            PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
         let request = self.request().patch(&self.name, &params, &Patch::Merge(&patch));
         client.object(request).await.map_err(|failure| match failure.row() {
             Row::ObjectAbsent | Row::Conflict | Row::Precondition => Unwritten::Moved,

@@ -89,8 +89,7 @@ impl Term {
         let (ended, ends) = watch::channel(false);
         let (user, users) = mpsc::channel(1);
         let control = TermControl { state: Arc::clone(&state), ended, users };
-        let shared =
-            Shared { epoch, began, began_at, is_clean, state, ended: ends, _user: user };
+        let shared = Shared { epoch, began, began_at, is_clean, state, ended: ends, _user: user };
         (Self(Arc::new(shared)), control)
     }
 

@@ -52,8 +52,7 @@ impl Context {
     }
 
     pub(super) fn into_interests(self) -> Vec<Interest> {
-        let mut interests =
-            self.interests.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut interests = self.interests.into_inner().unwrap_or_else(PoisonError::into_inner);
         interests.shrink_to_fit();
         interests
     }

@@ -89,7 +89,8 @@ impl<I: Item> Follower<I> {
                 self.tally.count(Count::ListsFailed);
                 let resource = &self.source.resource;
                 tracing::warn!(%resource, ?failure, "failed to list the objects of a runner");
-                let after = if let Row::Unavailable { after } = failure.row() { after } else { None };
+                let after =
+                    if let Row::Unavailable { after } = failure.row() { after } else { None };
                 let pace = &self.config.pace;
                 let pause = back_off(pace, failures, (self.config.jitter)());
                 let pause = pause.max(after.unwrap_or_default().min(pace.max));

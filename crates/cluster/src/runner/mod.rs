@@ -65,7 +65,10 @@ pub struct Source {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stepped {
     /// If it acted, the next step is due at once: it observes what was done.
-    Done { wake: Wake, acted: bool },
+    Done {
+        wake: Wake,
+        acted: bool,
+    },
     /// The item is gone, and its key is forgotten.
     Gone,
     Stopped(Stopped),

@@ -34,7 +34,11 @@ enum Why {
 impl<I: Item> ObjectRunner<I> {
     /// Runs until it is stopped or the elector is gone, in each term that the elector publishes.
     /// A term that is withdrawn without having ended is used until the running steps are finished.
-    pub async fn run(self, mut lease: watch::Receiver<Option<Term>>, mut stop: watch::Receiver<bool>) {
+    pub async fn run(
+        self,
+        mut lease: watch::Receiver<Option<Term>>,
+        mut stop: watch::Receiver<bool>,
+    ) {
         while let Some(term) = next_term(&mut lease, &mut stop).await {
             self.run_term(term, &mut lease, &mut stop).await;
         }

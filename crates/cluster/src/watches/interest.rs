@@ -83,7 +83,8 @@ impl Interests {
 
     /// The items that a change wakes, each once.
     pub(super) fn of(&self, change: &Change) -> Vec<Waker> {
-        let named = self.objects.get(path(&change.metadata.namespace, &change.metadata.name).as_str());
+        let named =
+            self.objects.get(path(&change.metadata.namespace, &change.metadata.name).as_str());
         let named = named.into_iter().flatten().map(|(_, wake)| wake);
         let broad = self.broad.values().filter(|(selection, _)| fits(selection, change));
         once(named.chain(broad.map(|(_, wake)| wake)))
