@@ -150,7 +150,7 @@ async fn at_rest_the_holder_writes_once_per_renewal_and_others_watch() {
     let before = counts();
     tokio::time::sleep(Duration::from_hours(1)).await;
     let after = counts();
-    let [patches, watches, rest @ ..] = std::array::from_fn(|it| after[it] - before[it]);
+    let [patches, watches, rest @ ..]: [u64; 6] = std::array::from_fn(|it| after[it] - before[it]);
     assert!((355..=361).contains(&patches), "{patches} renewals in an hour");
     assert!((10..=15).contains(&watches), "{watches} watches in an hour");
     assert_eq!(rest, [0; 4]);

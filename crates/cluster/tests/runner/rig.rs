@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hyper::Request;
-use kube_client::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -93,10 +92,10 @@ pub(crate) fn count(server: &ApiServer, verb: &str, resource: &str) -> u64 {
 pub(crate) async fn until(condition: impl AsyncFn() -> bool) {
     let waiting = async {
         while !condition().await {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    let patience = Duration::from_hours(2);
+    let patience = Duration::from_mins(20);
     tokio::time::timeout(patience, waiting).await.expect("the condition in time");
 }
 
