@@ -61,7 +61,17 @@ struct Held {
     read: Read,
     /// When the last renewal was sent that succeeded.
     renewed: Duration,
+    /// What the last renewal wrote, and when it was sent.
+    tried: Option<(Timestamp, Duration)>,
     is_clean: bool,
+}
+
+/// How waiting ended.
+enum Waited {
+    /// The Lease may be taken.
+    Free(Option<Lease>),
+    /// It has to be read again.
+    Again,
 }
 
 /// How a renewal ended.
@@ -98,7 +108,7 @@ impl Elector {
     }
 
     /// Runs until it is stopped. What uses the term should be stopped before: the Lease is renewed
-    /// for as long as something does, one lease more at most, and released after that.
+    /// for as long as something does, one lease and a request more at most, and released after that.
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
         while !*stop.borrow() {
             let held = tokio::select! {
@@ -111,13 +121,16 @@ impl Elector {
     }
 
     async fn acquire(&mut self) -> Held {
-        let mut failures = 0;
+        let (mut failures, mut lost) = (0, 0);
         loop {
             match self.try_acquire().await {
                 Ok(Some(held)) => return held,
                 Ok(None) => {
-                    failures = 0;
-                    tokio::time::sleep(self.settings.times.pause()).await;
+                    // The winner is read at once, so that its epoch is known.
+                    let pause =
+                        if lost == 0 { Duration::ZERO } else { self.settings.times.pause() };
+                    (failures, lost) = (0, lost + 1);
+                    tokio::time::sleep(pause).await;
                 }
                 Err(failure) => {
                     tracing::debug!(lease = %self.settings.name, ?failure, "failed to acquire lease");
@@ -130,7 +143,7 @@ impl Elector {
 
     /// Waits until the Lease may be taken, and takes it; none if another process was faster.
     async fn try_acquire(&mut self) -> Result<Option<Held>, Failure> {
-        let lease = self.wait().await?;
+        let Waited::Free(lease) = self.wait().await? else { return Ok(None) };
         let (sent, acquired) = (self.clock.elapsed(), self.clock.wall());
         let identity = self.settings.identity.clone();
         let epoch = self.next_epoch(acquired);
@@ -140,9 +153,9 @@ impl Elector {
         let taken = name.acquire(&self.client, lease.as_ref(), (&holding, duration)).await;
         match taken {
             Ok(taken) if taken.is_held_as(&holding) => {
+                let is_clean = lease.is_some_and(|it| self.is_free(&it));
                 self.epoch = epoch;
-                let is_clean = lease.is_some_and(|it| it.is_released());
-                Ok(Some(Held { holding, read: taken.read(), renewed: sent, is_clean }))
+                Ok(Some(Held { holding, read: taken.read(), renewed: sent, tried: None, is_clean }))
             }
             Ok(_) => Err(Failure::NoAnswer("a Lease that was not written as it was sent".into())),
             Err(Unwritten::Moved) => Ok(None),
@@ -151,18 +164,18 @@ impl Elector {
     }
 
     /// Waits until the Lease is released, or unchanged for a whole lease.
-    async fn wait(&mut self) -> Result<Option<Lease>, Failure> {
+    async fn wait(&mut self) -> Result<Waited, Failure> {
         let (mut lease, mut revision) = self.settings.name.list(&self.client).await?;
         self.observe(lease.as_ref());
         loop {
             if self.remaining(lease.as_ref()).is_zero() {
-                return Ok(lease);
+                return Ok(Waited::Free(lease));
             }
             let mut stream = self.settings.name.watch(&self.client, revision).await?;
             loop {
                 let remaining = self.remaining(lease.as_ref());
                 if remaining.is_zero() {
-                    return Ok(lease);
+                    return Ok(Waited::Free(lease));
                 }
                 let shown = tokio::select! {
                     shown = stream.next() => shown,
@@ -180,9 +193,10 @@ impl Elector {
                 }
                 self.observe(lease.as_ref());
             }
-            if stream.revision == revision && !stream.is_alive {
-                // A watch that ends as soon as it is opened is not opened in a loop.
+            if stream.is_early() {
+                // A server that restarts may be behind what was seen, and is not asked in a loop.
                 tokio::time::sleep(self.settings.times.pause()).await;
+                return Ok(Waited::Again);
             }
             revision = stream.revision;
         }
@@ -198,13 +212,19 @@ impl Elector {
 
     /// How long the Lease still has to be unchanged.
     fn remaining(&self, lease: Option<&Lease>) -> Duration {
-        if lease.is_some_and(Lease::is_released) {
+        if lease.is_some_and(|it| self.is_free(it)) {
             return Duration::ZERO;
         }
         let told = lease.map_or(Duration::ZERO, Lease::duration);
         let whole = self.settings.times.lease().max(told);
         let since = self.seen.as_ref().map_or(Duration::MAX, |seen| seen.since);
         whole.saturating_sub(self.clock.elapsed().saturating_sub(since))
+    }
+
+    /// Whether it was released, with nothing left on its way. One of a cluster that was restored may
+    /// be of before a term which still runs.
+    fn is_free(&self, lease: &Lease) -> bool {
+        lease.is_released() && lease.epoch() >= self.epoch
     }
 
     /// The epoch of the next term. Seconds keep it growing where the count in the object went back
@@ -229,7 +249,8 @@ impl Elector {
             tokio::select! {
                 biased;
                 () = stopped(stop), if stop_by.is_none() => {
-                    stop_by = Some(tokio::time::Instant::now() + times.lease());
+                    let longest = times.lease() + times.request();
+                    stop_by = Some(tokio::time::Instant::now() + longest);
                     self.terms.send_replace(None);
                 }
                 () = control.settled(), if stop_by.is_some() => {
@@ -257,8 +278,8 @@ impl Elector {
         if left.is_zero() {
             return Renewal::Lost("it was not renewed in time");
         }
-        let name = &self.settings.name;
-        let renewing = name.renew(&self.client, &held.read, self.clock.wall());
+        let (name, at) = (&self.settings.name, self.clock.wall());
+        let renewing = name.renew(&self.client, &held.read, at);
         match tokio::time::timeout(left, renewing).await {
             Ok(Ok(lease)) if lease.is_held_as(&held.holding) => {
                 held.read = lease.read();
@@ -266,23 +287,33 @@ impl Elector {
                 control.renew(sent);
                 Renewal::Done
             }
-            Ok(Err(Unwritten::Moved)) => self.reread(held, left).await,
+            Ok(Err(Unwritten::Moved)) => self.reread((held, control), left).await,
             Ok(Ok(_)) => Renewal::Lost("it is held by another process"),
             Ok(Err(Unwritten::Failed(failure))) => {
+                held.tried = Some((at, sent));
                 tracing::warn!(lease = %name, ?failure, "failed to renew lease");
                 Renewal::Failed
             }
-            Err(_) => Renewal::Failed,
+            Err(_) => {
+                held.tried = Some((at, sent));
+                Renewal::Failed
+            }
         }
     }
 
     /// Whether a Lease that is not as it was read is still held: the answer to a renewal may have
     /// been lost, or the cluster restored.
-    async fn reread(&self, held: &mut Held, left: Duration) -> Renewal {
+    async fn reread(&self, (held, control): (&mut Held, &TermControl), left: Duration) -> Renewal {
         let listing = self.settings.name.list(&self.client);
         match tokio::time::timeout(left, listing).await {
             Ok(Ok((Some(lease), _))) if lease.is_held_as(&held.holding) => {
                 held.read = lease.read();
+                if let Some((at, sent)) = held.tried.take()
+                    && lease.renewed() == Some(at)
+                {
+                    held.renewed = sent;
+                    control.renew(sent);
+                }
                 Renewal::Failed
             }
             Ok(Ok((Some(_), _))) => Renewal::Lost("it is held by another process"),

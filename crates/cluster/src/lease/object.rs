@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::LeaseSpec;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube_client::core::params::{ListParams, Patch, PatchParams, PostParams, WatchParams};
 use kube_client::core::{ObjectList, Request};
 use serde::Deserialize;
@@ -87,12 +87,15 @@ impl Lease {
     }
 
     pub(super) fn is_held_as(&self, holding: &Holding) -> bool {
-        let spec = self.spec.as_ref();
-        let acquired = spec.and_then(|it| it.acquire_time.as_ref());
-        let acquired = acquired.map(|it| Timestamp::from_micros(it.0.as_microsecond()));
+        let acquired = self.spec.as_ref().and_then(|it| it.acquire_time.as_ref()).map(timestamp);
         self.holder() == holding.identity
             && self.epoch() == holding.epoch
             && acquired == Some(holding.acquired)
+    }
+
+    /// The time that its holder wrote with the last renewal.
+    pub(super) fn renewed(&self) -> Option<Timestamp> {
+        self.spec.as_ref().and_then(|it| it.renew_time.as_ref()).map(timestamp)
     }
 
     pub(super) fn holder(&self) -> &str {
@@ -145,7 +148,7 @@ impl LeaseName {
             ..WatchParams::default()
         };
         let body = client.watch(self.request().watch(&params, &revision.to_string())).await?;
-        Ok(Stream::new(body, revision, watch + client.bounds().request))
+        Ok(Stream::new(body, revision, (watch, client.bounds().request)))
     }
 
     /// Takes a Lease that was read, or creates it.
@@ -278,6 +281,10 @@ impl std::fmt::Display for LeaseName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
     }
+}
+
+fn timestamp(time: &MicroTime) -> Timestamp {
+    Timestamp::from_micros(time.0.as_microsecond())
 }
 
 /// Never less than the lease lasts.

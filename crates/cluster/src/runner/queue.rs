@@ -17,9 +17,9 @@ use usher_kernel::{Timestamp, Trouble};
 use crate::lease::Term;
 use crate::watches::{self, Interest};
 
-/// How often an item that acts is due again at once; after that it backs off, since another writer
-/// undoes what it does.
-const ACTS_AT_ONCE: u32 = 8;
+/// How many steps in a row are followed by the next one at once. After that the item backs off:
+/// another writer undoes what it does.
+const AT_ONCE: u32 = 8;
 
 /// The due-queue of one runner.
 pub(super) struct Queue<K> {
@@ -64,8 +64,8 @@ struct Slot {
     entry: Entry,
     place: Option<(Timestamp, u64)>,
     is_running: bool,
-    /// Steps in a row that acted.
-    acts: u32,
+    /// Steps in a row after which the next one was due at once.
+    at_once: u32,
     wake: watches::Wake,
     interests: Vec<Interest>,
 }
@@ -180,13 +180,12 @@ impl<K: Ord + Clone> Queue<K> {
             }
             Ended::Done { wake, acted, interests } => {
                 let before = std::mem::replace(&mut slot.interests, interests);
-                slot.acts = if acted { slot.acts.saturating_add(1) } else { 0 };
-                let too_often = slot.acts.saturating_sub(ACTS_AT_ONCE);
-                let pause = back_off(&self.pace, too_often, (self.jitter)());
-                let wake = match (acted, wake) {
-                    (true, _) if too_often > 0 => Wake::At(now.after(pause)),
-                    (true, _) => Wake::Now,
-                    (false, wake) => wake,
+                let is_due = acted || wake == Wake::Now;
+                slot.at_once = if is_due { slot.at_once.saturating_add(1) } else { 0 };
+                let wake = match slot.at_once.saturating_sub(AT_ONCE) {
+                    0 if is_due => Wake::Now,
+                    0 => wake,
+                    more => Wake::At(now.after(back_off(&self.pace, more, (self.jitter)()))),
                 };
                 is_deaf = wake == Wake::OnChange && slot.needs_poll();
                 let wake = if is_deaf { Wake::At(now.after(deaf)) } else { wake };
@@ -253,8 +252,8 @@ impl<K: Ord + Clone + Send + Sync + 'static> Queue<K> {
                 })
             };
             let entry = Entry { unreturned_until: heard_until, ..Entry::new(now) };
-            let (place, is_running, acts, interests) = (None, false, 0, Vec::new());
-            let slot = Slot { entry, place, is_running, acts, wake, interests };
+            let (place, is_running, at_once, interests) = (None, false, 0, Vec::new());
+            let slot = Slot { entry, place, is_running, at_once, wake, interests };
             state.slots.insert(Arc::clone(&key), slot);
             state.update(&key, |_| ())
         };

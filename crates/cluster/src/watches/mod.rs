@@ -15,6 +15,7 @@
 //! - An interest is taken before the object is read: what changes after the read wakes the item.
 //! - Nothing is kept of an object.
 //! - At rest a watch costs its renewals, and nothing else is sent.
+//! - A watch that ends before it had to goes on only if the cluster is not behind its revision.
 //!
 //! The watcher of kube-runtime lists whole collections and passes every object on after each
 //! restart; here a list asks for one object, and only its revision is used.

@@ -16,10 +16,15 @@ use crate::pin;
 /// The longest line: metadata is bounded far below.
 const LINE_MAX: usize = 4 * 1024 * 1024;
 
+/// A server that ends a watch so little before it was asked to ends it on time.
+const EARLY: Duration = Duration::from_secs(2);
+
 /// A watch that is open, of objects as far as they are read.
 pub(crate) struct Stream<O> {
     body: Body,
     bytes: Vec<u8>,
+    /// When the server was asked to end it, and until when it may be silent.
+    asked: Instant,
     ends: Instant,
     /// The revision of the last line, from which the watch is resumed.
     pub(crate) revision: u64,
@@ -87,11 +92,18 @@ impl Watched for Change {
 }
 
 impl<O: Watched> Stream<O> {
-    /// A watch from a revision that may be silent for so long.
-    pub(crate) fn new(body: Body, revision: u64, silence: Duration) -> Self {
-        let ends = Instant::now() + silence;
+    /// A watch from a revision that was asked for so long, and may be silent for `grace` more.
+    pub(crate) fn new(body: Body, revision: u64, (asked, grace): (Duration, Duration)) -> Self {
+        let asked = Instant::now() + asked;
+        let ends = asked + grace;
         let (bytes, is_alive, object) = (Vec::new(), false, PhantomData);
-        Self { body, bytes, ends, revision, is_alive, object }
+        Self { body, bytes, asked, ends, revision, is_alive, object }
+    }
+
+    /// Whether the server ends it before it was asked to: perhaps it is another one now, that was
+    /// restored to an older state and shows nothing before it has reached the old revision.
+    pub(crate) fn is_early(&self) -> bool {
+        Instant::now() + EARLY < self.asked
     }
 
     pub(crate) async fn next(&mut self) -> Shown<O> {
