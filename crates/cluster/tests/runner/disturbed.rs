@@ -96,7 +96,6 @@ async fn every_object_is_stepped_although_each_second_request_fails() {
         Fault::Refuse(503),
         Fault::LoseAnswer(504),
         Fault::NeverAnswer,
-        Fault::ReadBehind(3),
         Fault::RetryAfter { code: 429, seconds: 5 },
     ];
     for fault in faults {
@@ -106,6 +105,21 @@ async fn every_object_is_stepped_although_each_second_request_fails() {
             let is_meant = it.user == "usher" && it.verb != "watch";
             let is_failed = is_meant && asked.fetch_add(1, Ordering::SeqCst).is_multiple_of(2);
             if is_failed { fault.clone() } else { Fault::None }
+        })
+        .await;
+    }
+}
+
+/// Red by: a watch that begins after the state which a list showed.
+// Requirement: KA-32
+#[tokio::test(start_paused = true)]
+async fn every_object_is_stepped_although_lists_are_behind() {
+    for behind in [1, 5, 50] {
+        let server = server().await;
+        survives(&server, move |it| match it.verb.as_str() {
+            "list" if it.user == "usher" => Fault::ReadBehind(behind),
+            "watch" if it.user == "usher" => Fault::BreakWatchAfter(1),
+            _ => Fault::None,
         })
         .await;
     }
