@@ -20,6 +20,8 @@ pub mod answer;
 pub mod client;
 pub mod guard;
 pub mod kinds;
+pub mod lease;
 pub mod pin;
 pub mod read;
+pub mod runner;
 pub mod watches;
