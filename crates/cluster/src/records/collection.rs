@@ -128,9 +128,7 @@ impl Records {
         let (uid, resource_version) = (meta.uid.clone(), meta.resource_version.clone());
         let params =
             DeleteParams::background().preconditions(Preconditions { resource_version, uid });
-        self.cluster.client.send(self.requests().delete(name, &params)).await?;
-        self.forget(name);
-        Ok(())
+        self.cluster.client.send(self.requests().delete(name, &params)).await.map(|_| ())
     }
 
     /// Forgets what was seen of a record that is gone.

@@ -24,7 +24,7 @@ mod ledger;
 mod object;
 
 pub use collection::{Listed, Records};
-pub use content::Codec;
+pub use content::{Codec, Emitted};
 pub use ledger::RecordLedger;
 pub use object::{Of, RecordObject, Spec, Target};
 

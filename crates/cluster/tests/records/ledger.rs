@@ -9,7 +9,10 @@ use serde_json::{Value, json};
 use usher_apiserver::Fault;
 use usher_cluster::client::{Bounds, Client};
 use usher_cluster::records::Of;
-use usher_kernel::{Decision, Ledger as _, Record, Trouble, Wake, World, step};
+use usher_kernel::{
+    Decision, Generation, Ledger as _, Name, NameState, Record, Row, Timestamp, Trouble, Version,
+    Wake, World, step,
+};
 use usher_sim::contract::ledger::{Burns, Lamp, Phase, Reason, State, TestLedger as _};
 
 use crate::lamp::LampCodec;
@@ -75,6 +78,55 @@ async fn the_last_event_stays_in_the_record_and_is_counted() {
         let again = test.ledger(1);
         again.load().await.expect("it answers");
         assert_eq!(again.event().map(|it| it.number), Some(number));
+    }
+}
+
+/// What a commit came to, in short.
+fn outcome(committed: &Result<(), Trouble>) -> &'static str {
+    match committed {
+        Ok(()) => "done",
+        Err(Trouble::Conflict) => "conflict",
+        Err(Trouble::Unavailable { after: None, .. }) => "unavailable",
+        Err(Trouble::Unavailable { after: Some(_), .. }) => "unavailable for a time",
+        Err(Trouble::Blocked { .. }) => "blocked",
+        Err(Trouble::Rejected { .. }) => "rejected",
+        Err(Trouble::Corrupt { .. }) => "corrupt",
+    }
+}
+
+/// Red by: a refused request that is read after, or a lost one that is not.
+// Requirement: KR-6
+#[tokio::test]
+async fn each_answer_to_a_commit_has_its_outcome_and_its_reads() {
+    let busy = Fault::RetryAfter { code: 429, seconds: 7 };
+    let cases = [
+        (Fault::Refuse(403), ["rejected", "rejected"], 0),
+        (Fault::Refuse(409), ["blocked", "conflict"], 0),
+        (busy, ["unavailable for a time", "unavailable for a time"], 0),
+        (Fault::Refuse(500), ["unavailable", "unavailable"], 1),
+        (Fault::Refuse(504), ["unavailable", "unavailable"], 1),
+        (Fault::LoseAnswer(504), ["done", "done"], 1),
+    ];
+    for (fault, expected, reads) in cases {
+        let test = TestRecords::new().await;
+        let server = test.embedded();
+        for (verb, expected) in ["create", "patch"].into_iter().zip(expected) {
+            if verb == "patch" {
+                commit(&test, "a").await;
+            }
+            let ledger = test.ledger(1);
+            let seen = ledger.load().await.expect("it answers").expect("it is there");
+            let (before, injected) = (count(server, "get", RECORDS), fault.clone());
+            server.set_faults(
+                move |asked| {
+                    if asked.verb == verb { injected.clone() } else { Fault::None }
+                },
+            );
+            let committed = ledger.commit(seen.version, &lit(verb)).await;
+            server.clear_faults();
+            assert_eq!(outcome(&committed), expected, "{verb} with {fault:?}: {committed:?}");
+            assert_eq!(count(server, "get", RECORDS) - before, reads, "{verb} with {fault:?}");
+        }
     }
 }
 
@@ -159,7 +211,7 @@ async fn a_record_under_the_name_of_another_is_not_read() {
     let ledger = test.ledger(1);
     let Err(Trouble::Corrupt { what }) = ledger.load().await else { panic!("it is another's") };
     assert!(what.contains("usher-system/lamp-u1") && what.contains("uid u9"), "{what}");
-    assert_eq!(ledger.commit(usher_kernel::Version(0), &lit("a")).await, Err(Trouble::Conflict));
+    assert_eq!(ledger.commit(Version(0), &lit("a")).await, Err(Trouble::Conflict));
 }
 
 // Requirement: KR-4
@@ -205,11 +257,38 @@ async fn a_record_that_a_lagging_read_hid_is_not_replaced() {
     });
     let ledger = test.ledger(1);
     let seen = ledger.load().await.expect("a stale answer").expect("the object is there");
-    assert_eq!(seen.version, usher_kernel::Version(0));
+    assert_eq!(seen.version, Version(0));
     assert_eq!(ledger.commit(seen.version, &lit("second")).await, Err(Trouble::Conflict));
     test.embedded().clear_faults();
     assert_eq!(test.ledger(1).load().await.expect("it answers").expect("one").state.note, "first");
     assert_eq!(test.writes(), 1);
+}
+
+/// Red by: a name ledger that is written without being compacted.
+// Requirement: KR-5
+#[tokio::test]
+async fn ten_thousand_incarnations_fit_into_a_record() {
+    let test = TestRecords::new().await;
+    let name = Name {
+        kind: "Moth".to_owned(),
+        place: String::new(),
+        name: "moth".to_owned(),
+        generation: Generation::FIRST,
+    };
+    for batch in 0..100 {
+        let ledger = test.ledger(1);
+        let seen = ledger.load().await.expect("it answers").expect("it is there");
+        let gone = |number| Row {
+            incarnation: 100 * batch + number,
+            state: NameState::Gone,
+            ..Row::intended(name.clone(), "eye", Timestamp::from_millis(batch.into()))
+        };
+        let decided = Decision { rows: (0..100).map(gone).collect(), ..lit("a") };
+        ledger.commit(seen.version, &decided).await.expect("it fits");
+    }
+    let object = test.object().await;
+    let size = object["spec"]["data"].as_str().expect("data").len();
+    assert!(size < 8 * 1024, "{size}");
 }
 
 // Requirement: KR-5
