@@ -35,7 +35,14 @@ pub async fn ask(client: &Client) -> Result<Pin, Failure> {
 /// The highest revisions that this process saw. Servers behind the cluster's own count theirs
 /// apart, by group.
 #[derive(Debug, Default)]
-pub struct Revisions(Mutex<BTreeMap<Option<String>, u64>>);
+pub struct Revisions(Mutex<Highest>);
+
+#[derive(Debug, Default)]
+struct Highest {
+    spaces: BTreeMap<Option<String>, u64>,
+    /// Of single objects: an older one was restored, or comes from a server that lags.
+    objects: BTreeMap<String, u64>,
+}
 
 impl Revisions {
     /// The highest one of the cluster's own server.
@@ -50,20 +57,36 @@ impl Revisions {
 
     /// Forgets what another cluster showed.
     pub fn forget(&self) {
-        self.lock().clear();
+        *self.lock() = Highest::default();
     }
 
     pub(crate) fn of(&self, group: Option<&str>) -> u64 {
-        self.lock().get(&group.map(str::to_owned)).copied().unwrap_or(0)
+        self.lock().spaces.get(&group.map(str::to_owned)).copied().unwrap_or(0)
     }
 
     pub(crate) fn raise(&self, group: Option<&str>, revision: u64) {
-        let mut revisions = self.lock();
-        let known = revisions.entry(group.map(str::to_owned)).or_default();
+        let mut highest = self.lock();
+        let known = highest.spaces.entry(group.map(str::to_owned)).or_default();
         *known = revision.max(*known);
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Option<String>, u64>> {
+    /// Notes an object of the cluster's own server; false if a newer one was seen before.
+    pub(crate) fn note_object(&self, path: &str, revision: u64) -> bool {
+        let mut highest = self.lock();
+        let known = highest.objects.entry(path.to_owned()).or_default();
+        let is_newest = revision >= *known;
+        *known = revision.max(*known);
+        let space = highest.spaces.entry(None).or_default();
+        *space = revision.max(*space);
+        is_newest
+    }
+
+    /// Forgets an object that is gone.
+    pub(crate) fn drop_object(&self, path: &str) {
+        self.lock().objects.remove(path);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Highest> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -22,7 +22,7 @@ fn the_help_is_as_committed() {
 }
 
 /// Every command that calls a server, with its subcommands.
-const VERBS: [&str; 44] = [
+const VERBS: [&str; 45] = [
     "provision",
     "deprovision",
     "get",
@@ -67,6 +67,7 @@ const VERBS: [&str; 44] = [
     "token revoke",
     "apiserver",
     "completions",
+    "crds",
 ];
 
 // Requirement: D-11
@@ -80,6 +81,15 @@ fn the_help_of_every_verb_is_as_committed() {
         writeln!(helps, "$ usher {verb} --help\n{help}").unwrap();
     }
     insta::assert_snapshot!("verbs", helps);
+}
+
+// Requirement: KR-1
+#[test]
+fn the_printed_definitions_are_as_committed() {
+    let (code, yaml, complained) = usher(&["crds"]).unwrap();
+    assert_eq!((code, complained.as_str()), (Some(0), ""));
+    // A change of one raises the version in all of them, which older programs leave alone then.
+    insta::assert_snapshot!("crds", yaml);
 }
 
 // Requirement: D-12

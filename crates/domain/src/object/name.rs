@@ -46,6 +46,14 @@ pub const FINALIZER_DIRECT: &str = concat!(suffix!(), "/direct");
 pub const ANNOTATION_DELETION_POLICY: &str = concat!(suffix!(), "/deletion-policy");
 /// Annotation: the stamp of a direct resource, its recorded identity outside of its status.
 pub const ANNOTATION_IDENTITY: &str = concat!(suffix!(), "/identity");
+/// Label: the record of an object that ended although something of it may be left behind.
+pub const LABEL_ORPHAN: &str = concat!(suffix!(), "/orphan");
+/// Annotation of our definitions: their version, so that an older program leaves them alone.
+pub const ANNOTATION_DEFINITIONS: &str = concat!(suffix!(), "/definitions");
+/// The version in which every group of ours is served.
+pub const API_VERSION: &str = "v1alpha1";
+/// The group of anchors.
+pub const BROKER_GROUP: &str = concat!("broker.", suffix!());
 /// The API version of anchors.
 pub const ANCHOR_API_VERSION: &str = concat!("broker.", suffix!(), "/v1alpha1");
 
@@ -53,6 +61,12 @@ pub const ANCHOR_API_VERSION: &str = concat!("broker.", suffix!(), "/v1alpha1");
 pub const PROTECTION_GROUP: &str = concat!("protection.", suffix!());
 /// The API version of Usages.
 pub const USAGE_API_VERSION: &str = concat!("protection.", suffix!(), "/v1alpha1");
+/// The group of records.
+pub const RECORDS_GROUP: &str = concat!("records.", suffix!());
+/// The API version of records.
+pub const RECORD_API_VERSION: &str = concat!("records.", suffix!(), "/v1alpha1");
+/// The field manager that owns our definitions.
+pub const DEFINITIONS_OWNER: &str = "usher-definitions";
 /// Our own namespace on a cluster.
 pub const SYSTEM_NAMESPACE: &str = "usher-system";
 /// What the namespace of every project begins with.
@@ -132,10 +146,20 @@ mod tests {
             ANNOTATION_IDENTITY,
             ANNOTATION_RESET_GUARD,
             ANNOTATION_RESET_PIN,
+            LABEL_ORPHAN,
+            ANNOTATION_DEFINITIONS,
         ];
         assert!(names.iter().all(|it| it.starts_with(SUFFIX)), "{names:?}");
         assert_eq!(ANCHOR_API_VERSION, "broker.usher.dev/v1alpha1");
         assert_eq!(LABEL_RESOURCE_ID, "usher.dev/resource-id");
+        let groups = [
+            (ANCHOR_API_VERSION, BROKER_GROUP),
+            (USAGE_API_VERSION, PROTECTION_GROUP),
+            (RECORD_API_VERSION, RECORDS_GROUP),
+        ];
+        for (version, group) in groups {
+            assert_eq!(version, format!("{group}/{API_VERSION}"));
+        }
     }
 
     // Requirement: N-1, N-5

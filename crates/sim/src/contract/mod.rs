@@ -3,6 +3,8 @@
 //! A suite is a list of promises over the adapter under test, with access from outside. It needs
 //! no runtime; the caller brings one.
 
+mod lamp;
+pub mod ledger;
 pub mod memory;
 pub mod port;
 mod queue;

@@ -2,6 +2,7 @@
 
 mod apiserver;
 mod completions;
+mod crds;
 mod failpoints;
 mod keep_world;
 mod migrate;
@@ -53,6 +54,10 @@ pub(crate) enum Verb {
     /// It serves custom resources and the built-in kinds that controllers need, with garbage
     /// collection, admission and access rights, and runs no pods
     Apiserver(apiserver::Flags),
+    /// Print the custom resource definitions that Usher needs on a cluster
+    ///
+    /// As a stream of YAML documents. To install them: usher crds | kubectl apply -f -
+    Crds,
     /// Run a local world without a server
     #[command(hide = true)]
     KeepWorld(keep_world::Flags),
@@ -76,6 +81,7 @@ impl Verb {
             Self::Agent(flags) => usher_agent::program::run(&flags),
             Self::Provider(flags) => provider::run(flags),
             Self::Apiserver(flags) => apiserver::run(&flags),
+            Self::Crds => crds::run(),
             Self::KeepWorld(flags) => keep_world::run(flags),
             Self::Failpoints => failpoints::run(),
             Self::Migrate(flags) => migrate::run(&flags),
