@@ -151,3 +151,55 @@ impl Graph {
         nodes.map(|node| node.uid.clone()).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::kinds::builtin;
+
+    fn kind(kind: &str) -> Arc<Resource> {
+        let mut all = builtin::all().into_iter();
+        all.find(|resource| resource.kind == kind).expect("a built-in kind")
+    }
+
+    /// A Secret that a ConfigMap owns.
+    fn owned(uid: &str, owner: &str) -> Node {
+        let owners = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": owner}]);
+        let metadata = json!({"uid": uid, "name": uid, "ownerReferences": owners});
+        Node::of(&kind("Secret"), &json!({"metadata": metadata}))
+    }
+
+    /// Red by: dependents that are found through the node of their owner.
+    // Requirement: AK-7
+    #[test]
+    fn the_end_of_an_owner_without_a_node_is_the_end_for_its_dependents() {
+        let mut graph = Graph::default();
+        graph.insert(owned("a", "o"));
+        assert!(graph.get("o").is_none());
+        assert_eq!(graph.owned_by_kind(&kind("ConfigMap")), ["a"]);
+        assert_eq!(graph.owned_by_kind(&kind("Secret")), Vec::<String>::new());
+        assert_eq!(graph.remove("o"), (Vec::new(), vec!["a".to_owned()]));
+    }
+
+    /// Red by: a node for every object, or none for one that lost its last owner.
+    // Requirement: AK-7
+    #[test]
+    fn an_object_has_a_node_while_it_is_owned_or_deleted() {
+        let mut graph = Graph::default();
+        let bare = |more: Value| {
+            let mut value = json!({"metadata": {"uid": "a", "name": "a"}});
+            value["metadata"]
+                .as_object_mut()
+                .expect("metadata")
+                .extend(more.as_object().expect("fields").clone());
+            Node::of(&kind("Secret"), &value)
+        };
+        graph.insert(owned("a", "o"));
+        assert_eq!(graph.insert(bare(json!({}))), ["o"], "the owner is looked at again");
+        assert!(graph.get("a").is_none());
+        graph.insert(bare(json!({"deletionTimestamp": "2026-01-01T00:00:00Z"})));
+        assert!(graph.get("a").is_some());
+    }
+}
