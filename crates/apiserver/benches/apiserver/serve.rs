@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use tokio::io::AsyncReadExt as _;
 use usher_apiserver::ApiServer;
 
 /// Serves, and names the kubeconfig to write.
@@ -23,7 +22,7 @@ pub(crate) async fn run(kubeconfig: &str, file: Option<&str>) {
     let half = path.with_extension("half");
     std::fs::write(&half, server.kubeconfig().expect("a kubeconfig")).expect("written");
     std::fs::rename(half, path).expect("renamed");
-    let mut input = Vec::new();
-    tokio::io::stdin().read_to_end(&mut input).await.expect("the end of the input");
+    let ended = tokio::task::spawn_blocking(|| std::io::stdin().lines().all(|line| line.is_ok()));
+    ended.await.expect("the end of the input");
     server.shutdown().await;
 }
