@@ -1,6 +1,7 @@
 //! `bench`: measurements, printed as tables. They gate nothing.
 
 use crate::failure::{Failure, Outcome};
+use crate::real::sides;
 use crate::repo::Repo;
 use crate::sim;
 
@@ -35,17 +36,44 @@ pub(crate) struct Args {
     /// Measure this: apiserver, broker, fleet, kernel, provider, rules, store
     #[arg(default_value = "kernel")]
     name: String,
+    /// Measure the API server beside this, too
+    #[arg(long)]
+    versus: Option<Versus>,
     /// Pass these words on to the measurement
     #[arg(last = true)]
     rest: Vec<String>,
 }
 
+/// What is measured by the same clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Versus {
+    /// kube-apiserver with etcd, with and without fsync
+    Real,
+}
+
 /// Runs the named measurement.
 pub(crate) fn run(repo: &Repo, args: &Args) -> Outcome {
     let rest: Vec<&str> = args.rest.iter().map(String::as_str).collect();
-    match find(&args.name)? {
-        Bench::Sim(words) => sim::runner(repo, &[words, &rest].concat()),
-        Bench::Cargo(words) => repo.cargo(&[words, &rest].concat(), &[]),
+    match args.versus {
+        None => run_with(repo, &args.name, &rest),
+        Some(Versus::Real) if args.name == "apiserver" => {
+            let path = sides::write(repo)?;
+            let path = path.to_string_lossy();
+            let outcome = run_with(repo, &args.name, &[&["--sides", &path], &rest[..]].concat());
+            sides::remove(repo)?;
+            outcome
+        }
+        Some(Versus::Real) => Err(Failure::message(format!(
+            "cannot measure \"{}\" beside a real Kubernetes: only apiserver",
+            args.name
+        ))),
+    }
+}
+
+fn run_with(repo: &Repo, name: &str, rest: &[&str]) -> Outcome {
+    match find(name)? {
+        Bench::Sim(words) => sim::runner(repo, &[words, rest].concat()),
+        Bench::Cargo(words) => repo.cargo(&[words, rest].concat(), &[]),
     }
 }
 

@@ -25,6 +25,12 @@ pub(crate) const POLICY_BINDINGS: &str =
 /// The table of namespaces.
 pub(crate) const NAMESPACES: &str = "namespaces";
 
+/// Whether many requests read the objects of a table that they are not about.
+pub(crate) fn is_consulted(table: &str) -> bool {
+    [DEFINITIONS, WEBHOOKS, POLICIES, POLICY_BINDINGS].contains(&table)
+        || table.ends_with(".rbac.authorization.k8s.io")
+}
+
 /// Receives one audit line per request.
 pub(crate) type Audit = Arc<dyn Fn(&str) + Send + Sync>;
 
@@ -69,7 +75,7 @@ impl Core {
     pub(crate) fn refresh_kinds(&self) {
         let listing = self.store.list(DEFINITIONS, "");
         let before = self.registry.kinds();
-        let kinds = Kinds::new(listing.objects.values().map(|entry| &entry.value), &before);
+        let kinds = Kinds::new(listing.objects.values().map(|entry| entry.value()), &before);
         self.registry.replace(kinds);
     }
 

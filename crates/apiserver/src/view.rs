@@ -25,19 +25,33 @@ pub(crate) struct Page {
 
 /// A stored object in the version of the resource.
 pub(crate) fn to_version<'a>(resource: &Resource, stored: &'a Value) -> Cow<'a, Value> {
-    if let Some(custom) = resource.custom() {
-        if custom.plain {
-            return Cow::Borrowed(stored);
-        }
-        let mut value = stored.clone();
-        value["apiVersion"] = json!(resource.api_version());
-        normalize::complete(resource, &mut value);
-        return Cow::Owned(value);
+    if is_as_stored(resource) {
+        return Cow::Borrowed(stored);
     }
-    if resource.is_builtin(Builtin::RegardingEvent) {
+    if resource.custom().is_none() {
         return Cow::Owned(events::to_regarding(stored));
     }
-    Cow::Borrowed(stored)
+    let mut value = stored.clone();
+    value["apiVersion"] = json!(resource.api_version());
+    normalize::complete(resource, &mut value);
+    Cow::Owned(value)
+}
+
+/// The object of an entry in the version of the resource.
+fn shown<'a>(resource: &Resource, entry: &'a Entry) -> Cow<'a, Value> {
+    let stored = entry.value();
+    if is_as_stored(resource) {
+        return stored;
+    }
+    Cow::Owned(to_version(resource, &stored).into_owned())
+}
+
+/// Whether objects are read as they are stored.
+fn is_as_stored(resource: &Resource) -> bool {
+    match resource.custom() {
+        Some(custom) => custom.plain,
+        None => !resource.is_builtin(Builtin::RegardingEvent),
+    }
 }
 
 /// Converts to the storage version.
@@ -82,11 +96,10 @@ pub(crate) fn entry(
     entry: &Entry,
     (form, query): (&Form, &Query),
 ) -> Result<Answer, Refusal> {
-    let as_stored = matches!(to_version(resource, &entry.value), Cow::Borrowed(_));
-    if as_stored && form.view == View::Whole && !form.yaml {
+    if is_as_stored(resource) && form.view == View::Whole && !form.yaml {
         return Ok(Answer::bytes(code, JSON, entry.json()));
     }
-    one(code, resource, &entry.value, (form, query))
+    one(code, resource, &entry.value(), (form, query))
 }
 
 /// A response with a list.
@@ -99,7 +112,7 @@ pub(crate) fn many(
     if form.view == View::Whole && !form.yaml {
         return Ok(Answer::bytes(200, JSON, plain_list(resource, items, page)));
     }
-    let values = items.iter().map(|entry| to_version(resource, &entry.value));
+    let values = items.iter().map(|entry| shown(resource, entry));
     let shown = match form.view {
         View::Whole => {
             let bare = resource.custom().is_none();
@@ -117,7 +130,8 @@ pub(crate) fn many(
         }
         View::Table => table::many(resource, values, page, (form, query))?,
         View::PartialList => {
-            let list: Vec<Value> = values.map(|value| partial(&value, &form.version)).collect();
+            let heads = items.iter().map(|entry| entry.metadata());
+            let list: Vec<Value> = heads.map(|head| partial(&head, &form.version)).collect();
             // Go's nil slice.
             let list = if list.is_empty() { Value::Null } else { Value::Array(list) };
             json!({
@@ -143,13 +157,15 @@ pub(crate) fn event(
     (form, query): (&Form, &Query),
     first: bool,
 ) -> Bytes {
-    let value = to_version(resource, &entry.value);
-    match (form.view, &value) {
-        (View::Whole, Cow::Borrowed(_)) => entry.json(),
-        (View::Whole, Cow::Owned(value)) => write_object(value),
-        (View::Partial | View::PartialList, value) => write_object(&partial(value, &form.version)),
-        (View::Table, value) => {
-            write_object(&table::row_event(resource, value, (form, query), first))
+    match form.view {
+        View::Whole if is_as_stored(resource) => entry.json(),
+        View::Whole => write_object(&shown(resource, entry)),
+        View::Partial | View::PartialList => {
+            write_object(&partial(&entry.metadata(), &form.version))
+        }
+        View::Table => {
+            let value = shown(resource, entry);
+            write_object(&table::row_event(resource, &value, (form, query), first))
         }
     }
 }
@@ -249,18 +265,30 @@ fn plain_list(resource: &Resource, items: &[Arc<Entry>], page: &Page) -> Bytes {
             json!(resource.api_version())
         )
     };
-    let size = items.iter().map(|entry| entry.json().len() + 1).sum::<usize>();
+    // How the JSON of a built-in object begins, which a list leaves out.
+    let named = format!(
+        "{{\"kind\":{},\"apiVersion\":{},",
+        json!(resource.kind),
+        json!(resource.api_version())
+    );
+    let size = items.iter().map(|entry| entry.size() + 1).sum::<usize>();
     let mut out = Vec::with_capacity(head.len() + size + 128);
     out.extend_from_slice(head.as_bytes());
     for (index, entry) in items.iter().enumerate() {
         if index > 0 {
             out.push(b',');
         }
-        match to_version(resource, &entry.value) {
-            Cow::Borrowed(_) if custom.is_some() => out.extend_from_slice(&entry.json()),
-            shown @ (Cow::Borrowed(_) | Cow::Owned(_)) => {
-                let shown =
-                    if custom.is_some() { shown } else { Cow::Owned(nameless(shown.into_owned())) };
+        let json = entry.json();
+        let rest = json.strip_prefix(named.as_bytes()).filter(|_| custom.is_none());
+        match rest {
+            _ if custom.is_some() && is_as_stored(resource) => out.extend_from_slice(&json),
+            Some(rest) if is_as_stored(resource) => {
+                out.push(b'{');
+                out.extend_from_slice(rest);
+            }
+            Some(_) | None => {
+                let shown = shown(resource, entry).into_owned();
+                let shown = if custom.is_some() { shown } else { nameless(shown) };
                 out.extend_from_slice(&write_object(&shown));
             }
         }

@@ -7,6 +7,7 @@ mod compare;
 mod lane;
 mod peers;
 mod processes;
+pub(crate) mod sides;
 mod start;
 
 use crate::failure::Outcome;

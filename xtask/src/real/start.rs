@@ -23,6 +23,9 @@ const USERS: [(&str, &str); 2] = [("admin", "admintoken"), ("controllers", "cont
 const CONTROLLER_NAMES: &str = "garbage-collector-controller,namespace-controller,\
     clusterrole-aggregation-controller,serviceaccount-controller,resourcequota-controller";
 
+/// Lets etcd answer before a write is on the disk.
+pub(super) const NO_SYNC: &str = "--unsafe-no-fsync";
+
 /// The lane's folder and programs.
 pub(super) struct Start<'a> {
     pub(super) folder: &'a Path,
@@ -38,6 +41,30 @@ impl Start<'_> {
     /// Starts everything in an empty folder and waits until it is ready.
     pub(super) fn run(&self) -> Outcome {
         let [etcd, peer, api, controllers] = free_ports()?;
+        let certificates = self.prepare(api)?;
+        self.write("audit-policy.yaml", &audit_policy().to_string())?;
+        self.start(ETCD, &etcd_words(self.folder, etcd, peer))?;
+        let mut words = api_words(self.folder, &certificates, (etcd, api));
+        words.extend(audit_words(self.folder));
+        let server = self.start(API_SERVER, &words)?;
+        self.wait((API_SERVER, server), &["get", "--raw", "/readyz"])?;
+        let words = controller_words(self.folder, &certificates, controllers);
+        let manager = self.start(CONTROLLERS, &words)?;
+        let account = ["get", "serviceaccount", "default", "--namespace", "default"];
+        self.wait((CONTROLLERS, manager), &account)
+    }
+
+    /// The words with which etcd and the API server are started in an empty folder, which this
+    /// prepares.
+    pub(super) fn words(&self) -> Result<[Vec<String>; 2], Failure> {
+        let [etcd, peer, api] = free_ports()?;
+        let certificates = self.prepare(api)?;
+        let api = api_words(self.folder, &certificates, (etcd, api));
+        Ok([etcd_words(self.folder, etcd, peer), api])
+    }
+
+    /// Writes certificates, tokens and kubeconfigs into the folder.
+    fn prepare(&self, api: u16) -> Result<Certificates, Failure> {
         fs::create_dir_all(self.folder).map_err(|cause| self.cannot("create", &cause))?;
         let private = fs::Permissions::from_mode(0o700);
         fs::set_permissions(self.folder, private)
@@ -45,20 +72,12 @@ impl Start<'_> {
         let certificates = certificates::make(self.folder)?;
         let lines = USERS.map(|(user, token)| format!("{token},{user},{user},system:masters\n"));
         self.write("tokens.csv", &lines.concat())?;
-        self.write("audit-policy.yaml", &audit_policy().to_string())?;
         for (user, token) in USERS {
             let file = if user == "admin" { "kubeconfig" } else { user };
             let config = kubeconfig(api, &certificates.authority, (user, token));
             self.write(file, &config.to_string())?;
         }
-        self.start(ETCD, &etcd_words(self.folder, etcd, peer))?;
-        let words = api_words(self.folder, &certificates, (etcd, api));
-        let server = self.start(API_SERVER, &words)?;
-        self.wait((API_SERVER, server), &["get", "--raw", "/readyz"])?;
-        let words = controller_words(self.folder, &certificates, controllers);
-        let manager = self.start(CONTROLLERS, &words)?;
-        let account = ["get", "serviceaccount", "default", "--namespace", "default"];
-        self.wait((CONTROLLERS, manager), &account)
+        Ok(certificates)
     }
 
     /// Whether the API server says that it is ready.
@@ -138,7 +157,7 @@ fn etcd_words(folder: &Path, port: u16, peer: u16) -> Vec<String> {
         format!("--listen-peer-urls=http://127.0.0.1:{peer}"),
         format!("--initial-advertise-peer-urls=http://127.0.0.1:{peer}"),
         format!("--initial-cluster=default=http://127.0.0.1:{peer}"),
-        "--unsafe-no-fsync".to_owned(),
+        NO_SYNC.to_owned(),
         "--quota-backend-bytes=8589934592".to_owned(),
     ]
 }
@@ -162,6 +181,12 @@ fn api_words(folder: &Path, own: &Certificates, (etcd, port): (u16, u16)) -> Vec
         "--disable-admission-plugins=ServiceAccount".to_owned(),
         "--enable-admission-plugins=OwnerReferencesPermissionEnforcement".to_owned(),
         "--endpoint-reconciler-type=none".to_owned(),
+    ]
+}
+
+fn audit_words(folder: &Path) -> [String; 3] {
+    let folder = folder.display();
+    [
         format!("--audit-policy-file={folder}/audit-policy.yaml"),
         format!("--audit-log-path={folder}/audit.jsonl"),
         "--audit-log-mode=batch".to_owned(),

@@ -35,14 +35,19 @@ pub(crate) struct Endpoint {
 impl Endpoint {
     /// The first listener of a server.
     pub(crate) fn of(server: &ApiServer) -> Self {
-        let config = server.kubeconfig().expect("a kubeconfig");
-        let config: Value = serde_json::from_str(&config).expect("JSON");
-        let text = |pointer: &str| {
-            config.pointer(pointer).and_then(Value::as_str).expect("a text").to_owned()
-        };
+        Self::read(&server.kubeconfig().expect("a kubeconfig"))
+    }
+
+    /// The cluster of a kubeconfig in JSON.
+    pub(crate) fn read(config: &str) -> Self {
+        let config: Value = serde_json::from_str(config).expect("JSON");
+        let given = |pointer: &str| config.pointer(pointer).and_then(Value::as_str);
+        let text = |pointer: &str| given(pointer).expect("a text").to_owned();
         let mut roots = RootCertStore::empty();
-        let authority = text("/clusters/0/cluster/certificate-authority-data");
-        let authority = STANDARD.decode(authority).expect("PEM");
+        let authority = match given("/clusters/0/cluster/certificate-authority-data") {
+            Some(data) => STANDARD.decode(data).expect("PEM"),
+            None => std::fs::read(text("/clusters/0/cluster/certificate-authority")).expect("PEM"),
+        };
         for certificate in CertificateDer::pem_slice_iter(&authority) {
             roots.add(certificate.expect("a certificate")).expect("an authority");
         }
@@ -57,15 +62,20 @@ impl Endpoint {
 
     /// A caller with a connection of its own.
     pub(crate) async fn connect(&self) -> Caller {
-        let stream = TcpStream::connect(&self.address).await.expect("a connection");
-        stream.set_nodelay(true).expect("no delay");
-        let name = ServerName::try_from("127.0.0.1").expect("a name");
+        self.try_connect().await.expect("a connection")
+    }
+
+    /// A caller, if the server listens already.
+    pub(crate) async fn try_connect(&self) -> Option<Caller> {
+        let stream = TcpStream::connect(&self.address).await.ok()?;
+        stream.set_nodelay(true).ok()?;
+        let name = ServerName::try_from("127.0.0.1").ok()?;
         let connector = TlsConnector::from(self.config.clone());
-        let stream = connector.connect(name, stream).await.expect("TLS");
+        let stream = connector.connect(name, stream).await.ok()?;
         let (sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.expect("HTTP");
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.ok()?;
         tokio::spawn(connection);
-        Caller::Wire { sender, token: self.token.clone() }
+        Some(Caller::Wire { sender, token: self.token.clone() })
     }
 }
 
@@ -93,6 +103,18 @@ impl Caller {
         }
     }
 
+    /// Status and body of a response, if the connection stays.
+    pub(crate) async fn try_call(
+        &mut self,
+        method: &str,
+        path: &str,
+        body: Bytes,
+    ) -> Option<(u16, Bytes)> {
+        let answer = self.try_send(method, path, body).await?;
+        let status = answer.status().as_u16();
+        Some((status, answer.into_body().collect().await.ok()?.to_bytes()))
+    }
+
     /// Reads a stream chunk by chunk.
     pub(crate) async fn stream(mut self, path: &str, mut piece: impl FnMut(&[u8])) {
         match &mut self {
@@ -102,8 +124,9 @@ impl Caller {
                 pieces(body, &mut piece).await;
             }
             Self::Wire { .. } => {
-                let body = self.send("GET", path, Bytes::new()).await.into_body();
-                pieces(body, &mut piece).await;
+                let answer = self.send("GET", path, Bytes::new()).await;
+                assert_eq!(answer.status(), 200, "{path}");
+                pieces(answer.into_body(), &mut piece).await;
             }
         }
     }
@@ -114,6 +137,15 @@ impl Caller {
         path: &str,
         body: Bytes,
     ) -> Response<hyper::body::Incoming> {
+        self.try_send(method, path, body).await.expect("a response")
+    }
+
+    async fn try_send(
+        &mut self,
+        method: &str,
+        path: &str,
+        body: Bytes,
+    ) -> Option<Response<hyper::body::Incoming>> {
         let Self::Wire { sender, token } = self else { unreachable!("only called over a wire") };
         let request = Request::builder()
             .method(method)
@@ -123,8 +155,8 @@ impl Caller {
             .header("content-type", media(method))
             .body(Full::new(body))
             .expect("a request");
-        sender.ready().await.expect("a connection");
-        sender.send_request(request).await.expect("a response")
+        sender.ready().await.ok()?;
+        sender.send_request(request).await.ok()
     }
 }
 

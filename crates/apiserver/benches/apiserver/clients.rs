@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use crate::caller::Caller;
-use crate::{THINGS, machine, thing};
+use crate::machine;
+use crate::thing::{THINGS, large};
 
 /// Operations per second.
 #[derive(Debug, Clone, Copy)]
@@ -74,7 +75,7 @@ impl Client {
     async fn work(mut self, operation: Operation) -> Self {
         if let Operation::Create(until) = operation {
             while Instant::now() < until {
-                let body = thing(&self.name(self.made), 0);
+                let body = large(&self.name(self.made), 0);
                 assert_eq!(self.caller.call("POST", THINGS, body).await.0, 201);
                 self.made += 1;
             }
@@ -83,7 +84,7 @@ impl Client {
         for index in 0..self.made {
             let name = self.name(index);
             let (method, query, body) = match operation {
-                Operation::Apply => ("PATCH", "?fieldManager=bench&force=true", thing(&name, 1)),
+                Operation::Apply => ("PATCH", "?fieldManager=bench&force=true", large(&name, 1)),
                 Operation::Delete => ("DELETE", "", Bytes::new()),
                 Operation::Create(_) | Operation::Get => ("GET", "", Bytes::new()),
             };

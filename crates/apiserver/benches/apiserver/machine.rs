@@ -33,7 +33,12 @@ pub(crate) fn busy() -> Duration {
 
 /// The resident memory of this process.
 pub(crate) fn resident() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").expect("a status");
+    resident_of(std::process::id())
+}
+
+/// The resident memory of a process.
+pub(crate) fn resident_of(process: u32) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("a status");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
     let kilobytes: usize = line.trim().trim_end_matches(" kB").parse().expect("a number");
     kilobytes * 1024

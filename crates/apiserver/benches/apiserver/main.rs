@@ -1,5 +1,8 @@
-//! What the API server does in a second, with clients and server on the same cores:
-//! `cargo xtask bench apiserver [-- --quick]`.
+//! What the API server does in a second, with clients and server on the same cores.
+//!
+//! `cargo xtask bench apiserver` starts the server as a process of its own, durable and in memory,
+//! and with `--versus real` also a real Kubernetes, and prints one table; `-- --quick` measures
+//! less. `-- --in-process` varies the number of clients, in one process.
 
 #![expect(clippy::expect_used, reason = "a measurement that cannot continue has failed")]
 #![expect(clippy::print_stdout, reason = "it prints the measured numbers")]
@@ -7,188 +10,30 @@
 
 mod caller;
 mod clients;
+mod fanout;
+mod in_process;
+mod load;
 mod machine;
+mod report;
+mod serve;
+mod side;
+mod thing;
+mod versus;
 mod watcher;
 
-use std::net::SocketAddr;
-use std::path::Path;
-use std::time::{Duration, Instant};
-
-use bytes::Bytes;
-use serde_json::{Value, json};
-use usher_apiserver::ApiServer;
-
-use caller::{Caller, Endpoint};
-use clients::{Rates, measure};
-use watcher::Watcher;
-
-pub(crate) const THINGS: &str = "/apis/bench.example/v1/namespaces/default/things";
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-const CLIENTS: [usize; 3] = [1, 16, 64];
-
-/// How much is done.
-#[derive(Debug, Clone, Copy)]
-struct Size {
-    /// How long objects are created; the other operations use these objects.
-    creates: Duration,
-    /// The number of objects whose memory is measured.
-    objects: usize,
-}
-
-#[tokio::main(worker_threads = 2)]
+#[tokio::main]
 async fn main() {
-    let quick = std::env::args().any(|word| word == "--quick");
-    let size = if quick {
-        Size { creates: Duration::from_millis(400), objects: 4000 }
-    } else {
-        Size { creates: Duration::from_secs(3), objects: 15_000 }
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let has = |wanted: &str| words.iter().any(|word| word == wanted);
+    let value = |wanted: &str| {
+        let at = words.iter().position(|word| word == wanted)?;
+        words.get(at + 1).map(String::as_str)
     };
-    let folder = tempfile::tempdir_in(".").expect("a folder");
-    println!("cores: {}", std::thread::available_parallelism().map_or(0, usize::from));
-    start(folder.path()).await;
-    // First, because freed memory would be reused.
-    memory_per_object(size.objects).await;
-    let sync = machine::sync(folder.path());
-    println!("one write and sync of 4 KiB: {} us", sync.as_micros());
-    println!();
-    let [creates, gets, applies] = ["creates", "gets", "applies"];
-    println!("{:<32}{creates:>9}{:>7}{gets:>9}{applies:>9}{:>9}", "per second", "cores", "deletes");
-    let (mut durable, mut memory) = (0.0, 0.0);
-    for kept in [false, true] {
-        for wire in [false, true] {
-            for clients in CLIENTS {
-                let file = kept.then(|| folder.path().join(format!("{wire}-{clients}")));
-                let rates = cell(file.as_deref(), wire, clients, size.creates).await;
-                let store = if kept { "durable" } else { "in memory" };
-                let way = if wire { "HTTPS" } else { "in process" };
-                let name = format!(
-                    "{store}, {way}, {clients} client{}",
-                    if clients == 1 { "" } else { "s" }
-                );
-                let Rates { creates, gets, applies, deletes, cores } = rates;
-                println!(
-                    "{name:<32}{creates:>9.0}{cores:>7.2}{gets:>9.0}{applies:>9.0}{deletes:>9.0}"
-                );
-                if !wire && clients == 64 {
-                    *(if kept { &mut durable } else { &mut memory }) = creates;
-                }
-            }
-        }
-    }
-    println!();
-    print_ceiling(durable, memory, 64.0 / sync.as_secs_f64());
-}
-
-/// What syncs and the server itself would allow, and how much of it durable creates reach. No file
-/// makes the server faster than it is without one, so the lower of the two is the ceiling.
-fn print_ceiling(durable: f64, memory: f64, syncs: f64) {
-    let share = |bound: f64| durable / bound;
-    println!("64 clients by one sync: {syncs:.0}/s; durable creates are {:.2} of it", share(syncs));
-    println!("64 clients in memory: {memory:.0}/s; durable creates are {:.2} of it", share(memory));
-    let ceiling = syncs.min(memory);
-    println!("the ceiling is {ceiling:.0}/s; durable creates are {:.2} of it", share(ceiling));
-}
-
-/// Measures the time to the first response and the memory of an idle server.
-async fn start(folder: &Path) {
-    for file in [None, Some(folder.join("start"))] {
-        let started = Instant::now();
-        let mut builder = ApiServer::builder();
-        if let Some(file) = &file {
-            builder = builder.file(file);
-        }
-        let server = builder.build().await.expect("a server");
-        server.serve(SocketAddr::from(([127, 0, 0, 1], 0))).await.expect("a endpoint");
-        let mut caller = Endpoint::of(&server).connect().await;
-        let answer = caller.call("GET", "/api/v1/namespaces", Bytes::new()).await;
-        let took = started.elapsed();
-        assert_eq!(answer.0, 200);
-        let name = if file.is_some() { "durable" } else { "in memory" };
-        let idle = machine::resident() / 1024 / 1024;
-        println!(
-            "{name}: first answer over HTTPS {:.1} ms after the start, idle with {idle} MB",
-            took.as_secs_f64() * 1000.0
-        );
-        server.shutdown().await;
-    }
-}
-
-/// One row: a server, its clients, and one watch of everything.
-async fn cell(file: Option<&Path>, wire: bool, clients: usize, creates: Duration) -> Rates {
-    let mut builder = ApiServer::builder();
-    if let Some(file) = file {
-        builder = builder.file(file);
-    }
-    let server = builder.build().await.expect("a server");
-    server.serve(SocketAddr::from(([127, 0, 0, 1], 0))).await.expect("a endpoint");
-    define(&server).await;
-    let endpoint = Endpoint::of(&server);
-    let mut callers = Vec::new();
-    for _ in 0..clients {
-        let caller = if wire { endpoint.connect().await } else { Caller::inside(&server) };
-        callers.push(caller);
-    }
-    let witness = if wire { endpoint.connect().await } else { Caller::inside(&server) };
-    let watcher = Watcher::start(witness).await;
-    let (rates, writes) = measure(callers, creates).await;
-    watcher.saw(writes).await;
-    server.shutdown().await;
-    rates
-}
-
-/// Measures the memory per object.
-async fn memory_per_object(objects: usize) {
-    let server = ApiServer::builder().build().await.expect("a server");
-    define(&server).await;
-    let mut caller = Caller::inside(&server);
-    let before = machine::resident();
-    for index in 0..objects {
-        let body = thing(&format!("w-{index}"), 0);
-        assert_eq!(caller.call("POST", THINGS, body).await.0, 201);
-    }
-    let grown = machine::resident().saturating_sub(before);
-    println!("{objects} objects of 1 kB: {} bytes of memory each", grown / objects);
-    server.shutdown().await;
-}
-
-/// A custom resource of about 1 kB.
-pub(crate) fn thing(name: &str, size: usize) -> Bytes {
-    let object = json!({
-        "apiVersion": "bench.example/v1",
-        "kind": "Thing",
-        "metadata": {"name": name, "labels": {"app": "bench", "tier": "one"}},
-        "spec": {"size": size, "note": "x".repeat(600), "tags": ["a", "b", "c"]},
-    });
-    Bytes::from(object.to_string())
-}
-
-async fn define(server: &ApiServer) {
-    let mut caller = Caller::inside(server);
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "things.bench.example"},
-        "spec": {
-            "group": "bench.example",
-            "scope": "Namespaced",
-            "names": {"plural": "things", "kind": "Thing"},
-            "versions": [{
-                "name": "v1", "served": true, "storage": true,
-                "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {
-                    "spec": {"type": "object", "properties": {
-                        "size": {"type": "integer", "minimum": 0},
-                        "note": {"type": "string"},
-                        "tags": {"type": "array", "items": {"type": "string"}},
-                    }},
-                    "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-                }}},
-            }],
-        },
-    });
-    let body = Bytes::from(Value::to_string(&definition));
-    assert_eq!(caller.call("POST", DEFINITIONS, body).await.0, 201);
-    while caller.call("GET", THINGS, Bytes::new()).await.0 != 200 {
-        tokio::task::yield_now().await;
+    if let Some(kubeconfig) = value(serve::KUBECONFIG) {
+        serve::run(kubeconfig, value(serve::FILE)).await;
+    } else if has("--in-process") {
+        in_process::run(has("--quick")).await;
+    } else {
+        versus::run(value("--sides"), has("--quick")).await;
     }
 }

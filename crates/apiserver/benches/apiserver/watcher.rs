@@ -5,8 +5,8 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::THINGS;
 use crate::caller::Caller;
+use crate::thing::THINGS;
 
 const VERSION: &[u8] = b"\"resourceVersion\":\"";
 

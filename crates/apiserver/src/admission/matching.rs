@@ -138,7 +138,7 @@ fn namespace_matches(ctx: &RequestContext<'_>, reviewed: &Reviewed<'_>, selector
         return true;
     }
     let namespace = ctx.core.namespace(ctx.namespace);
-    namespace.is_some_and(|entry| selector.matches(labels(&entry.value)))
+    namespace.is_some_and(|entry| selector.matches(labels(&entry.head())))
 }
 
 fn object_matches(reviewed: &Reviewed<'_>, selector: &Value) -> bool {

@@ -63,12 +63,13 @@ pub(crate) async fn review(
     let mut request = None;
     if !bindings.objects.is_empty() {
         let request = request.get_or_insert_with(|| self::request(ctx, reviewed));
-        let bindings: Vec<&Value> = bindings.objects.values().map(|entry| &entry.value).collect();
+        let bindings: Vec<_> = bindings.objects.values().map(|entry| entry.value()).collect();
         warnings = policy::review(ctx, reviewed, (&bindings, request))?;
     }
     let mut calls = Vec::new();
     for entry in configurations.objects.values() {
-        for hook in entry.value["webhooks"].as_array().into_iter().flatten() {
+        let configuration = entry.value();
+        for hook in configuration["webhooks"].as_array().into_iter().flatten() {
             if !matching::wanted(ctx, reviewed, hook) {
                 continue;
             }

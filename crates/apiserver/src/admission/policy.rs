@@ -3,6 +3,7 @@
 //! A variable is evaluated once per binding and parameter. One that fails counts only for the
 //! expressions that use it.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -45,15 +46,19 @@ struct Findings {
 pub(super) fn review(
     ctx: &RequestContext<'_>,
     reviewed: &Reviewed<'_>,
-    (bindings, request): (&[&Value], &Value),
+    (bindings, request): (&[Cow<'_, Value>], &Value),
 ) -> Result<Vec<String>, Refusal> {
     let mut findings = Findings::default();
     let policies = ctx.core.store.list(POLICIES, "");
-    for policy in policies.objects.values().map(|entry| &entry.value) {
+    for policy in policies.objects.values().map(|entry| entry.value()) {
+        let policy = &*policy;
         let constraints = &policy["spec"]["matchConstraints"];
         let name = text(policy, "/metadata/name");
-        let own: Vec<&Value> =
-            bindings.iter().copied().filter(|it| text(it, "/spec/policyName") == name).collect();
+        let own: Vec<&Value> = bindings
+            .iter()
+            .map(|it| &**it)
+            .filter(|it| text(it, "/spec/policyName") == name)
+            .collect();
         if own.is_empty() || !matching::constrained(ctx, reviewed, constraints) {
             continue;
         }
@@ -152,13 +157,13 @@ impl Bound<'_> {
                     value.pointer("/metadata/labels").and_then(Value::as_object).cloned()
                 };
                 let entries = all.objects.values();
-                let fits = entries.filter(|it| selector.matches(labels(&it.value).as_ref()));
-                fits.map(|entry| shown(&entry.value)).collect()
+                let fits = entries.filter(|it| selector.matches(labels(&it.head()).as_ref()));
+                fits.map(|entry| shown(&entry.value())).collect()
             }
             name => {
                 let key = resource.key(namespace, name);
                 let entry = ctx.core.store.get(&resource.table, &key);
-                entry.iter().map(|entry| shown(&entry.value)).collect()
+                entry.iter().map(|entry| shown(&entry.value())).collect()
             }
         };
         if found.is_empty() && text(reference, "/parameterNotFoundAction") == "Deny" {
@@ -245,7 +250,7 @@ impl Evaluation {
             ("oldObject", shown(reviewed.old)),
             ("request", asked),
             ("params", param.clone()),
-            ("namespaceObject", namespace.map_or(Value::Null, |entry| entry.value.clone())),
+            ("namespaceObject", namespace.map_or(Value::Null, |entry| entry.value().into_owned())),
         ];
         for (name, value) in given {
             let value = to_value(&value).map_err(|error| error.to_string())?;

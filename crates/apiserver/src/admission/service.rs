@@ -30,7 +30,8 @@ pub(super) fn resolve(core: &Core, reference: &Value) -> Result<Target, String> 
     let port = reference["port"].as_u64().unwrap_or(DEFAULT_PORT);
     let service = core.store.get(SERVICES, &format!("{namespace}/{name}"));
     let service = service.ok_or_else(|| format!("service \"{name}\" not found"))?;
-    let ports = service.value.pointer("/spec/ports").and_then(Value::as_array);
+    let service = service.value();
+    let ports = service.pointer("/spec/ports").and_then(Value::as_array);
     let found = ports.into_iter().flatten().find(|it| it["port"].as_u64() == Some(port));
     let found =
         found.ok_or_else(|| format!("no service port {port} found for service \"{name}\""))?;
@@ -46,7 +47,7 @@ fn address(core: &Core, (namespace, name): (&str, &str), port: &Value) -> Option
     let slices = core.store.list(SLICES, &format!("{namespace}/")).objects;
     let own = slices
         .values()
-        .map(|entry| &entry.value)
+        .map(|entry| entry.value())
         .filter(|slice| slice["metadata"]["labels"][SERVICE_NAME].as_str() == Some(name));
     let mut of_slices = own.filter_map(|slice| {
         let mut endpoints = slice["endpoints"].as_array().into_iter().flatten();
@@ -55,7 +56,8 @@ fn address(core: &Core, (namespace, name): (&str, &str), port: &Value) -> Option
     });
     of_slices.next().or_else(|| {
         let endpoints = core.store.get(ENDPOINTS, &format!("{namespace}/{name}"))?;
-        let mut subsets = endpoints.value["subsets"].as_array().into_iter().flatten();
+        let endpoints = endpoints.value();
+        let mut subsets = endpoints["subsets"].as_array().into_iter().flatten();
         subsets.find_map(|it| socket(&it["addresses"][0]["ip"], &it["ports"], port))
     })
 }

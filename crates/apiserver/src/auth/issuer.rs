@@ -97,7 +97,7 @@ impl Issuer {
         let is_there = |table: &str, reference: &Value| {
             let key = format!("{namespace}/{}", text(reference, "/name"));
             let found = core.store.get(table, &key);
-            found.is_some_and(|it| text(&it.value, "/metadata/uid") == text(reference, "/uid"))
+            found.is_some_and(|it| text(&it.head(), "/metadata/uid") == text(reference, "/uid"))
         };
         let account = &own["serviceaccount"];
         let secret = own.get("secret");

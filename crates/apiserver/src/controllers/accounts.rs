@@ -77,7 +77,7 @@ async fn ensure(core: &Arc<Core>, namespace: &str) -> Result<(), Refusal> {
     let Some(resource) = core.resource("", "v1", ACCOUNTS) else { return Ok(()) };
     let is_active = core
         .namespace(namespace)
-        .is_some_and(|entry| text(&entry.value, "/status/phase") == "Active");
+        .is_some_and(|entry| text(&entry.value(), "/status/phase") == "Active");
     let there = core.store.get(ACCOUNTS, &resource.key(namespace, NAME)).is_some();
     if !is_active || there {
         return Ok(());
@@ -94,9 +94,7 @@ async fn ensure(core: &Arc<Core>, namespace: &str) -> Result<(), Refusal> {
         Ok(_) => Ok(()),
         Err(refusal) if refusal.reason == "AlreadyExists" => Ok(()),
         Err(refusal) => {
-            let active = core
-                .namespace(namespace)
-                .is_some_and(|entry| entry.value.pointer("/metadata/deletionTimestamp").is_none());
+            let active = core.namespace(namespace).is_some_and(|entry| !entry.is_deleting());
             if active { Err(refusal) } else { Ok(()) }
         }
     }

@@ -1,5 +1,6 @@
 //! Writes the rules of cluster roles that aggregate others.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -23,7 +24,7 @@ pub(crate) async fn run(core: Arc<Core>) {
 
 async fn pass(core: Arc<Core>) -> Pass {
     let stored = core.store.list(TABLE, "").objects;
-    let roles: Vec<&Value> = stored.values().map(|entry| &entry.value).collect();
+    let roles: Vec<Cow<'_, Value>> = stored.values().map(|entry| entry.value()).collect();
     let mut failed = false;
     for role in roles.iter().filter(|role| role["aggregationRule"].is_object()) {
         let wanted = collected(role, &roles);
@@ -35,7 +36,7 @@ async fn pass(core: Arc<Core>) -> Pass {
 }
 
 /// The rules of the selected roles, each once.
-fn collected(role: &Value, roles: &[&Value]) -> Vec<Value> {
+fn collected(role: &Value, roles: &[Cow<'_, Value>]) -> Vec<Value> {
     let name = text(role, "/metadata/name");
     let selectors = role.pointer("/aggregationRule/clusterRoleSelectors").and_then(Value::as_array);
     let mut found: Vec<Value> = Vec::new();

@@ -20,7 +20,7 @@ use crate::core::{Core, text};
 use crate::faults::{COLLECTOR, Fault, RequestKind};
 use crate::kinds::{Resource, group_version};
 use crate::status::Refusal;
-use crate::store::Entry;
+use crate::store::{Change, Entry};
 use crate::verbs::RequestContext;
 use crate::verbs::delete::{self, DeleteOptions, FOREGROUND, ORPHAN, Policy};
 use crate::verbs::update::{Edit, update};
@@ -102,41 +102,51 @@ impl Collector {
         for (resource, seen) in seen {
             match seen {
                 Observed::All(entries) => {
-                    let there: HashSet<String> = entries
-                        .iter()
-                        .map(|entry| text(&entry.value, "/metadata/uid").to_owned())
-                        .collect();
-                    for uid in self.graph.of_table(&resource.table) {
-                        if !there.contains(&uid) {
-                            self.forget(&uid);
-                        }
-                    }
-                    for entry in entries {
-                        self.insert(&resource, &entry);
+                    let entries = entries.iter().filter(|entry| Node::concerns(entry));
+                    let nodes: Vec<Node> =
+                        entries.map(|entry| Node::of(&resource, &entry.head())).collect();
+                    let there: HashSet<&str> = nodes.iter().map(|node| node.uid.as_str()).collect();
+                    self.forget_others(&resource, &there);
+                    for node in nodes {
+                        self.insert(node);
                     }
                 }
                 Observed::Changes(changes) => {
                     for change in changes {
-                        match (&change.new, &change.old) {
-                            (Some(entry), _) => self.insert(&resource, entry),
-                            (None, Some(old)) => {
-                                self.forget(text(&old.value, "/metadata/uid"));
-                            }
-                            (None, None) => {}
-                        }
+                        self.absorb_change(&resource, &change);
                     }
                 }
-                Observed::Gone => {
-                    for uid in self.graph.of_table(&resource.table) {
-                        self.forget(&uid);
-                    }
-                }
+                Observed::Gone => self.forget_others(&resource, &HashSet::new()),
             }
         }
     }
 
-    fn insert(&mut self, resource: &Arc<Resource>, entry: &Arc<Entry>) {
-        let node = Node::of(resource, &entry.value);
+    fn absorb_change(&mut self, resource: &Arc<Resource>, change: &Change) {
+        match (&change.new, &change.old) {
+            (Some(new), old) => {
+                if Node::concerns(new) || old.as_deref().is_some_and(Node::concerns) {
+                    self.insert(Node::of(resource, &new.head()));
+                }
+            }
+            (None, Some(old)) => self.forget(text(&old.head(), "/metadata/uid")),
+            (None, None) => {}
+        }
+    }
+
+    /// Forgets the objects of a kind that are not there any more. Which owners without a node are
+    /// gone is not known, so their dependents are looked at again.
+    fn forget_others(&mut self, resource: &Resource, there: &HashSet<&str>) {
+        for uid in self.graph.of_table(&resource.table) {
+            if !there.contains(uid.as_str()) {
+                self.forget(&uid);
+            }
+        }
+        for uid in self.graph.owned_by_kind(resource) {
+            self.enqueue(&uid);
+        }
+    }
+
+    fn insert(&mut self, node: Node) {
         let uid = node.uid.clone();
         let wants = !node.owners.is_empty() || node.deleting && (node.foreground || node.orphan);
         let lost = self.graph.insert(node);
@@ -196,10 +206,10 @@ impl Collector {
         }
         let key = node.resource.key(&node.namespace, &node.name);
         let Some(entry) = self.core.store.get(&node.resource.table, &key) else { return };
-        if text(&entry.value, "/metadata/uid") != uid {
+        let live = Node::of(&node.resource, &entry.head());
+        if live.uid != uid {
             return;
         }
-        let live = Node::of(&node.resource, &entry.value);
         let done = if live.deleting && live.foreground {
             self.foreground(&live).await
         } else if live.deleting && live.orphan {
@@ -296,8 +306,8 @@ impl Collector {
             }
             let key = resource.key(&node.namespace, &owner.name);
             let found = self.core.store.get(&resource.table, &key);
-            let found = found.filter(|entry| text(&entry.value, "/metadata/uid") == owner.uid);
-            match found.map(|entry| Node::of(resource, &entry.value)) {
+            let found = found.map(|entry| Node::of(resource, &entry.head()));
+            match found.filter(|live| live.uid == owner.uid) {
                 None => owners.dangling.push(owner.uid.clone()),
                 Some(live) if live.deleting && live.foreground => {
                     owners.waiting.push(owner.uid.clone());

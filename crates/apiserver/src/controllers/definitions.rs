@@ -1,5 +1,6 @@
 //! Establishes CRDs, and deletes their objects before them.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -30,7 +31,7 @@ async fn reconcile(core: Arc<Core>) -> Pass {
     core.refresh_kinds();
     let listing = core.store.list(DEFINITIONS, "");
     for entry in listing.objects.values() {
-        let definition = &entry.value;
+        let definition = &*entry.value();
         let leaving = definition.pointer("/metadata/deletionTimestamp").is_some();
         let done = if leaving {
             finalize(core, definition).await
@@ -107,10 +108,10 @@ fn conflict(
     let own = text(definition, "/metadata/name");
     let group = text(definition, "/spec/group");
     let listing = core.store.list(DEFINITIONS, "");
-    let others = listing.objects.values().map(|entry| &entry.value).filter(|other| {
+    let others = listing.objects.values().map(|entry| entry.value()).filter(|other| {
         text(other, "/metadata/name") != own && text(other, "/spec/group") == group
     });
-    let others: Vec<&Value> = others.collect();
+    let others: Vec<Cow<'_, Value>> = others.collect();
     let builtins = builtin::all().into_iter().filter(|builtin| builtin.group == group);
     let builtins: Vec<Value> = builtins.map(|builtin| builtin.names()).collect();
     let is_taken = |wanted: &str, fields: &[&str]| {
@@ -179,11 +180,11 @@ async fn clear(core: &Arc<Core>, resource: &Arc<Resource>) -> (usize, Option<Ref
     let mut refused = None;
     let listing = core.store.list(&resource.table, "");
     for entry in listing.objects.values() {
-        if entry.value.pointer("/metadata/deletionTimestamp").is_some() {
+        if entry.is_deleting() {
             continue;
         }
-        let place =
-            (text(&entry.value, "/metadata/namespace"), text(&entry.value, "/metadata/name"));
+        let head = entry.head();
+        let place = (text(&head, "/metadata/namespace"), text(&head, "/metadata/name"));
         let mut ctx = RequestContext::new(core, resource, place, &user).by(MANAGER);
         match delete::delete(&mut ctx, &DeleteOptions::default()).await {
             Ok(_) => {}

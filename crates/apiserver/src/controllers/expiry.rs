@@ -65,7 +65,7 @@ impl Deadlines {
         let now = Timestamp::now();
         let mut deadlines = Self::default();
         for (key, entry) in &listing.objects {
-            let age = written(&entry.value).map_or(Duration::ZERO, |time| {
+            let age = written(&entry.metadata()).map_or(Duration::ZERO, |time| {
                 Duration::try_from(now.duration_since(time)).unwrap_or_default()
             });
             deadlines.begin(key, entry, ttl.saturating_sub(age));

@@ -28,7 +28,7 @@ async fn pass(core: Arc<Core>) -> Pass {
     let leaving = terminating(&core);
     let mut failed = false;
     for namespace in &leaving {
-        failed |= reconcile(&core, &namespace.value).await.is_err();
+        failed |= reconcile(&core, &namespace.value()).await.is_err();
     }
     Pass { leaving: !leaving.is_empty(), failed }
 }
@@ -36,10 +36,8 @@ async fn pass(core: Arc<Core>) -> Pass {
 /// The namespaces in deletion.
 fn terminating(core: &Core) -> Vec<Arc<Entry>> {
     let listing = core.store.list(NAMESPACES, "");
-    let leaves = |entry: &Arc<Entry>| {
-        entry.value.pointer("/metadata/deletionTimestamp").is_some()
-            && has_entries(&entry.value, "/spec/finalizers")
-    };
+    let leaves =
+        |entry: &Arc<Entry>| entry.is_deleting() && has_entries(&entry.value(), "/spec/finalizers");
     listing.objects.into_values().filter(leaves).collect()
 }
 
@@ -95,10 +93,11 @@ async fn clear(
         ..DeleteOptions::default()
     };
     for entry in core.store.list(&resource.table, &prefix).objects.values() {
-        if entry.value.pointer("/metadata/deletionTimestamp").is_some() {
+        if entry.is_deleting() {
             continue;
         }
-        let name = text(&entry.value, "/metadata/name");
+        let head = entry.head();
+        let name = text(&head, "/metadata/name");
         let mut ctx = RequestContext::new(core, resource, (namespace, name), &user).by(MANAGER);
         match delete::delete_one_of_many(&mut ctx, &options).await {
             Ok(_) => {}
@@ -113,7 +112,8 @@ async fn clear(
     for entry in core.store.list(&resource.table, &prefix).objects.values() {
         *remaining.objects.entry(format!("{}.{}", resource.plural, resource.group)).or_default() +=
             1;
-        let finalizers = entry.value.pointer("/metadata/finalizers").and_then(Value::as_array);
+        let head = entry.head();
+        let finalizers = head.pointer("/metadata/finalizers").and_then(Value::as_array);
         for finalizer in finalizers.into_iter().flatten().filter_map(Value::as_str) {
             *remaining.finalizers.entry(finalizer.to_owned()).or_default() += 1;
         }

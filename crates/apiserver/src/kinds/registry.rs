@@ -1,5 +1,6 @@
 //! The registry of served resources.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -27,7 +28,10 @@ pub(crate) struct Registry {
 impl Kinds {
     /// The built-in resources and those of the CRDs. A known CRD is not compiled again, and one
     /// that shadows a built-in resource serves nothing.
-    pub(crate) fn new<'a>(definitions: impl Iterator<Item = &'a Value>, before: &Self) -> Self {
+    pub(crate) fn new<'a>(
+        definitions: impl Iterator<Item = Cow<'a, Value>>,
+        before: &Self,
+    ) -> Self {
         let mut kinds = Self::default();
         let mut customs = Vec::new();
         for definition in definitions {
@@ -36,7 +40,7 @@ impl Kinds {
             let place = (name.unwrap_or_default(), version.unwrap_or_default());
             let place = (place.0.to_owned(), place.1.to_owned());
             let resources =
-                before.read.get(&place).cloned().unwrap_or_else(|| custom::resources(definition));
+                before.read.get(&place).cloned().unwrap_or_else(|| custom::resources(&definition));
             let own = resources.iter().filter(|resource| !builtin::is_shadow(resource));
             customs.extend(own.cloned());
             kinds.read.insert(place, resources);

@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use serde_json::json;
 
 use super::*;
@@ -26,7 +28,7 @@ fn a_crd_shadows_no_built_in_path_or_kind() {
         definition("b", "things", "Lease"),
         definition("c", "others", "Other"),
     ];
-    let kinds = Kinds::new(definitions.iter(), &Kinds::default());
+    let kinds = Kinds::new(definitions.iter().map(Cow::Borrowed), &Kinds::default());
     let found = |version: &str, plural: &str| {
         let found = kinds.find("coordination.k8s.io", version, plural);
         found.map(|resource| resource.builtin())

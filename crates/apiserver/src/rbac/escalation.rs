@@ -89,7 +89,8 @@ fn check_binding(ctx: &RequestContext<'_>, object: &Value) -> Result<(), Refusal
             Refusal::not_found(&resource, name)
         }));
     };
-    let granted = role.value["rules"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let role = role.value();
+    let granted = role["rules"].as_array().map(Vec::as_slice).unwrap_or_default();
     covers(ctx, granted).map_err(|why| forbidden(ctx, object, &why))
 }
 

@@ -79,7 +79,7 @@ impl Grant {
         } else {
             core.store.get(CLUSTER_ROLES, name)
         };
-        role.map(|role| role.value["rules"].as_array().cloned().unwrap_or_default())
+        role.map(|role| role.value()["rules"].as_array().cloned().unwrap_or_default())
     }
 
     fn missing(&self) -> String {
@@ -115,10 +115,11 @@ fn grants(core: &Core, user: &User, namespace: &str) -> Vec<Grant> {
     let mut found = Vec::new();
     let mut add = |table: &str, prefix: &str, namespace: &str| {
         for entry in core.store.list(table, prefix).objects.values() {
-            let mut subjects = entry.value["subjects"].as_array().into_iter().flatten();
+            let value = entry.value();
+            let mut subjects = value["subjects"].as_array().into_iter().flatten();
             if let Some(subject) = subjects.find(|subject| is_user(user, subject, namespace)) {
                 found.push(Grant {
-                    binding: entry.value.clone(),
+                    binding: value.clone().into_owned(),
                     subject: subject.clone(),
                     namespace: namespace.to_owned(),
                 });

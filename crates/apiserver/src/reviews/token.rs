@@ -46,7 +46,8 @@ pub(crate) async fn serve(
         return Err(Refusal::invalid(&kind, ctx.name, &[error]));
     }
     let account = ctx.current().ok_or_else(|| ctx.not_found())?;
-    complete(&mut request, &account.value, ctx.name)?;
+    let account = account.value();
+    complete(&mut request, &account, ctx.name)?;
     let errors = errors(&request);
     valid(&RequestContext::new(ctx.core, &kind, place, ctx.user), &errors)?;
     let reviewed = Reviewed { operation: Operation::Create, object: Some(&request), old: None };
@@ -58,8 +59,9 @@ pub(crate) async fn serve(
     let seconds = request["spec"]["expirationSeconds"].as_i64().unwrap_or(DEFAULT_SECONDS);
     let now = clock::unix_seconds();
     let until = now.saturating_add(seconds);
-    let secret = secret.as_ref().map(|secret| &secret.value);
-    let binding = Binding { account: &account.value, secret, audiences: &audiences };
+    let secret = secret.as_ref().map(|secret| secret.head());
+    let secret = secret.as_deref();
+    let binding = Binding { account: &account, secret, audiences: &audiences };
     let token = ctx.core.issuer.issue(&binding, (now, until))?;
     request["status"] = json!({"token": token, "expirationTimestamp": clock::written(until)});
     let answer = view::one(201, &kind, &request, (form, &call.query))?;
@@ -122,8 +124,10 @@ fn bound(ctx: &RequestContext<'_>, reference: &Value) -> Result<Option<Arc<Entry
     })?;
     let secret = ctx.core.store.get(&secrets.table, &secrets.key(ctx.namespace, name));
     let secret = secret.ok_or_else(|| Refusal::not_found(&secrets, name))?;
-    let (given, uid) = (at("/uid"), text(&secret.value, "/metadata/uid"));
+    let head = secret.head();
+    let (given, uid) = (at("/uid"), text(&head, "/metadata/uid"));
     if given.is_empty() || given == uid {
+        drop(head);
         return Ok(Some(secret));
     }
     let message = format!(

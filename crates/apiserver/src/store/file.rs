@@ -184,3 +184,30 @@ fn compact(database: &Database, revision: u64) -> Result<(), redb::Error> {
     transaction.commit()?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Red by: a file that is read by its tables, whatever its format is.
+    // Requirement: AK-33
+    #[test]
+    fn a_file_of_a_newer_format_is_refused_each_time() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("f");
+        let file = FileDurability::open(&path).expect("a file");
+        let transaction = file.database.begin_write().expect("a transaction");
+        let mut meta = transaction.open_table(META).expect("a table");
+        meta.insert(FORMAT, THIS_FORMAT + 1).expect("written");
+        drop(meta);
+        transaction.commit().expect("committed");
+        drop(file);
+        for _ in 0..2 {
+            let mut file = FileDurability::open(&path).expect("a file");
+            let error = file.load().expect_err("another format");
+            let wanted = "its format is 3, and this server reads 2";
+            assert_eq!(error.source.to_string(), wanted);
+            assert!(error.source.is::<OtherFormat>());
+        }
+    }
+}

@@ -8,6 +8,7 @@
 mod backlog;
 mod cursor;
 pub(crate) mod durability;
+mod entry;
 mod file;
 mod table;
 mod writer;
@@ -22,9 +23,11 @@ use backlog::Backlog;
 pub(crate) use cursor::{Cursor, TooOld};
 pub(crate) use durability::OtherFormat;
 pub use durability::{Durability, DurabilityError, Loaded, Record, StoredObject};
+use entry::Draft;
+pub(crate) use entry::Entry;
 pub use file::FileDurability;
+pub(crate) use table::Change;
 use table::Table;
-pub(crate) use table::{Change, Entry};
 use writer::Writer;
 pub(crate) use writer::{Expect, Precondition, Write, WriteError};
 
@@ -280,16 +283,33 @@ impl State {
         let floor = loaded.floor.max(FIRST);
         let mut state = Self { published: head, assigned: head, floor, ..Self::empty() };
         for kept in loaded.objects {
-            let entry = parse(&kept.value)?;
+            let entry = parse(&kept.table, &kept.value)?;
             state.table(&kept.table).objects.insert(kept.key, Arc::new(entry));
         }
+        let mut before: HashMap<(Arc<str>, Arc<str>), Arc<Entry>> = HashMap::new();
         for record in loaded.log {
+            let place = (record.table.clone(), record.key.clone());
             let image = |bytes: Option<bytes::Bytes>| {
-                bytes.as_deref().map(parse).transpose().map(|entry| entry.map(Arc::new))
+                let entry = bytes.map(|bytes| parse(&record.table, &bytes)).transpose();
+                entry.map(|entry| entry.map(Arc::new))
             };
-            let (old, new) = (image(record.old)?, image(record.new)?);
+            // The same versions as in the objects and in the change before, not copies of them.
+            let old = match before.remove(&place) {
+                Some(entry) => Some(entry),
+                None => image(record.old)?,
+            };
+            let table = state.table(&record.table);
+            let newest = table.objects.get(&record.key).cloned();
+            let newest = newest.filter(|entry| entry.revision == record.revision);
+            let new = match newest {
+                Some(entry) => Some(entry),
+                None => image(record.new)?,
+            };
+            if let Some(entry) = &new {
+                before.insert(place, entry.clone());
+            }
             let change = Change::new(record.revision, record.key, old, new);
-            state.table(&record.table).remember(Arc::new(change));
+            table.remember(Arc::new(change));
         }
         Ok(state)
     }
@@ -308,7 +328,7 @@ impl State {
     }
 }
 
-fn parse(bytes: &[u8]) -> Result<Entry, DurabilityError> {
+fn parse(table: &str, bytes: &[u8]) -> Result<Entry, DurabilityError> {
     let value: Value =
         serde_json::from_slice(bytes).map_err(|source| DurabilityError::new("read", source))?;
     let revision = value
@@ -316,7 +336,7 @@ fn parse(bytes: &[u8]) -> Result<Entry, DurabilityError> {
         .and_then(Value::as_str)
         .and_then(|text| text.parse().ok())
         .unwrap_or_default();
-    Ok(Entry::new(revision, value))
+    Ok(Draft::new(table, value).stamped(revision))
 }
 
 #[cfg(test)]

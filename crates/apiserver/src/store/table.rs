@@ -2,28 +2,16 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use bytes::Bytes;
-use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::serialize::write_object;
+use super::entry::Entry;
 
 /// The maximum number of changes in a ring.
 pub(super) const RING_CHANGES: usize = 16_384;
 /// The maximum size of the JSON in a ring.
 const RING_BYTES: usize = 64 * 1024 * 1024;
-
-/// An object at a revision.
-#[derive(Debug)]
-pub(crate) struct Entry {
-    /// The revision that wrote it.
-    pub(crate) revision: u64,
-    /// The object.
-    pub(crate) value: Value,
-    json: OnceLock<Bytes>,
-}
 
 /// One change of one object.
 #[derive(Debug)]
@@ -50,17 +38,6 @@ pub(super) struct Table {
     pub(super) floor: u64,
     /// Notified of every change.
     pub(super) changed: watch::Sender<u64>,
-}
-
-impl Entry {
-    pub(crate) fn new(revision: u64, value: Value) -> Self {
-        Self { revision, value, json: OnceLock::new() }
-    }
-
-    /// The object as JSON, serialized once.
-    pub(crate) fn json(&self) -> Bytes {
-        self.json.get_or_init(|| write_object(&self.value)).clone()
-    }
 }
 
 impl Table {
@@ -152,22 +129,11 @@ impl Change {
     ) -> Self {
         const OVERHEAD: usize = 256;
         let gone = match (&old, &new) {
-            (Some(old), None) => {
-                let mut value = old.value.clone();
-                stamp(&mut value, revision);
-                Some(Arc::new(Entry::new(revision, value)))
-            }
+            (Some(old), None) => Some(Arc::new(old.restamped(revision))),
             (Some(_) | None, Some(_)) | (None, None) => None,
         };
         let shown = new.as_ref().or(gone.as_ref());
-        let weight = OVERHEAD + shown.map_or(0, |entry| entry.json().len());
+        let weight = OVERHEAD + shown.map_or(0, |entry| entry.size());
         Self { revision, key, old, new, gone, weight }
-    }
-}
-
-/// Writes the revision into the object's metadata.
-pub(super) fn stamp(value: &mut Value, revision: u64) {
-    if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.insert("resourceVersion".to_owned(), Value::String(revision.to_string()));
     }
 }

@@ -8,8 +8,10 @@ use serde_json::Value;
 
 use super::backlog::Backlog;
 use super::durability::{Durability, DurabilityError, Record};
-use super::table::{Change, Entry, stamp};
+use super::entry::{Draft, Entry};
+use super::table::Change;
 use super::{Progress, Shared, State};
+use crate::core::text;
 
 /// The expected current version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,6 +107,7 @@ impl Writer {
     }
 
     fn enter(&self, write: Write) -> Result<(u64, Option<Arc<Entry>>), WriteError> {
+        let draft = write.value.map(|value| Draft::new(&write.table, value));
         let mut state = self.shared.write();
         if state.failed {
             return Err(WriteError::Failed);
@@ -124,10 +127,7 @@ impl Writer {
         }
         state.assigned += 1;
         let revision = state.assigned;
-        let written = write.value.map(|mut value| {
-            stamp(&mut value, revision);
-            Arc::new(Entry::new(revision, value))
-        });
+        let written = draft.map(|draft| Arc::new(draft.stamped(revision)));
         let change = Arc::new(Change::new(revision, write.key, current, written.clone()));
         let given = written.or_else(|| change.gone.clone());
         self.submit(&mut state, place, Job { table: write.table, change });
@@ -224,9 +224,8 @@ impl Precondition {
     fn is_met(&self, state: &State) -> bool {
         let found = state.newest(&(self.table.clone(), self.key.clone()));
         found.is_some_and(|entry| {
-            let uid = entry.value.pointer("/metadata/uid").and_then(Value::as_str);
-            entry.value.pointer("/metadata/deletionTimestamp").is_none()
-                && (self.uid.is_none() || self.uid.as_deref() == uid)
+            let is_meant = |uid: &str| text(&entry.head(), "/metadata/uid") == uid;
+            !entry.is_deleting() && self.uid.as_deref().is_none_or(is_meant)
         })
     }
 }

@@ -99,7 +99,7 @@ fn lifecycle(ctx: &RequestContext<'_>, name: &str) -> Result<(), Refusal> {
         let details = json!({"name": ctx.namespace, "kind": "namespaces"});
         return Err(Refusal::new(404, "NotFound", message).about(details));
     };
-    if namespace.value.pointer("/metadata/deletionTimestamp").is_none() {
+    if !namespace.is_deleting() {
         return Ok(());
     }
     let place = ctx.namespace;
@@ -191,7 +191,7 @@ async fn store(
         let key = ctx.resource.key(ctx.namespace, &name);
         let there = ctx.core.store.get(&ctx.resource.table, &key);
         if there.is_none() && ctx.options.dry_run {
-            return Ok(Arc::new(Entry::new(0, object)));
+            return Ok(Arc::new(Entry::transient(0, object)));
         }
         if there.is_none() {
             let table = Arc::clone(&ctx.resource.table);
@@ -214,8 +214,7 @@ async fn store(
         }
     }
     let there = ctx.core.store.get(&ctx.resource.table, &ctx.resource.key(ctx.namespace, &name));
-    let leaving =
-        there.is_some_and(|entry| entry.value.pointer("/metadata/deletionTimestamp").is_some());
+    let leaving = there.is_some_and(|entry| entry.is_deleting());
     let mut refusal = Refusal::already_exists(ctx.resource, &name, leaving);
     if drawn {
         refusal.retry_after = Some(1);

@@ -107,7 +107,7 @@ pub(super) async fn serve_collection(
     let form = crate::http::negotiate::negotiate(&call.accept)?;
     let listing = core.store.list(&resource.table, &resource.prefix(&place.namespace));
     let objects = listing.objects.into_values();
-    let chosen: Vec<Arc<Entry>> = objects.filter(|entry| selection.matches(&entry.value)).collect();
+    let chosen: Vec<Arc<Entry>> = objects.filter(|entry| selection.matches(entry)).collect();
     let warnings = all(core, &call.user, (resource, &chosen), &options).await?;
     let page = Page { revision: listing.revision, next: None, remaining: None };
     let answer = view::many(resource, &chosen, &page, (&form, &call.query))?;
@@ -122,8 +122,8 @@ async fn all(
 ) -> Result<Vec<String>, Refusal> {
     let mut warnings = Vec::new();
     for entry in chosen {
-        let place =
-            (text(&entry.value, "/metadata/namespace"), text(&entry.value, "/metadata/name"));
+        let head = entry.head();
+        let place = (text(&head, "/metadata/namespace"), text(&head, "/metadata/name"));
         let mut ctx = RequestContext::new(core, resource, place, user);
         ctx.options.dry_run = options.dry_run;
         match delete_one_of_many(&mut ctx, options).await {
@@ -160,19 +160,20 @@ async fn delete_as(
     protected(ctx)?;
     for _ in 0..TRIES {
         let current = ctx.current().ok_or_else(|| ctx.not_found())?;
-        preconditions(ctx, options, &current.value)?;
+        let value = current.value();
+        preconditions(ctx, options, &value)?;
         let operation = if collection { Operation::DeleteOfMany } else { Operation::Delete };
-        let reviewed = Reviewed { operation, object: None, old: Some(&current.value) };
+        let reviewed = Reviewed { operation, object: None, old: Some(&value) };
         let mut given = options.given.clone();
         if ctx.resource.is_builtin(Builtin::Namespace) && given["preconditions"].is_null() {
-            given["preconditions"] = json!({"uid": text(&current.value, "/metadata/uid")});
+            given["preconditions"] = json!({"uid": text(&value, "/metadata/uid")});
         }
         let given = std::mem::replace(&mut ctx.options.given, given);
         let warnings = admission::review(ctx, &reviewed).await;
         ctx.options.given = given;
         ctx.warn(warnings?);
-        let next = marked(ctx.resource, &current.value, options);
-        if let Some(outcome) = commit(ctx, &current, next).await? {
+        let next = marked(ctx.resource, &value, options);
+        if let Some(outcome) = commit(ctx, (current.revision, value.into_owned()), next).await? {
             return Ok(outcome);
         }
     }
@@ -299,27 +300,26 @@ fn with(mut finalizers: Vec<String>, added: &str) -> Vec<String> {
 
 async fn commit(
     ctx: &RequestContext<'_>,
-    current: &Arc<Entry>,
+    (revision, current): (u64, Value),
     next: Option<Value>,
 ) -> Result<Option<Outcome>, Refusal> {
-    if next.as_ref() == Some(&current.value) {
-        return Ok(Some(Outcome::Waits(current.value.clone())));
+    if next.as_ref() == Some(&current) {
+        return Ok(Some(Outcome::Waits(current)));
     }
     if ctx.options.dry_run {
-        let last = current.value.clone();
-        return Ok(Some(next.map_or(Outcome::Gone(last), Outcome::Waits)));
+        return Ok(Some(next.map_or(Outcome::Gone(current), Outcome::Waits)));
     }
     let gone = next.is_none();
     let write = Write {
         table: ctx.resource.table.clone(),
         key: ctx.key(),
-        expect: Expect::Revision(current.revision),
+        expect: Expect::Revision(revision),
         value: next,
         preconditions: Vec::new(),
     };
     match ctx.core.store.write(write).await {
-        Ok(_) if gone => Ok(Some(Outcome::Gone(current.value.clone()))),
-        Ok(entry) => Ok(entry.map(|entry| Outcome::Waits(entry.value.clone()))),
+        Ok(_) if gone => Ok(Some(Outcome::Gone(current))),
+        Ok(entry) => Ok(entry.map(|entry| Outcome::Waits(entry.value().into_owned()))),
         Err(WriteError::Changed(revision) | WriteError::Leaving(revision)) => {
             ctx.core.store.published(revision).await;
             Ok(None)

@@ -54,7 +54,7 @@ pub(super) async fn list(
     let mut last: Option<Arc<str>> = None;
     while most.is_none_or(|most| items.len() < most) {
         let Some((key, entry)) = after.next() else { break };
-        if selection.matches(&entry.value) {
+        if selection.matches(&entry) {
             items.push(entry);
         }
         last = Some(key);

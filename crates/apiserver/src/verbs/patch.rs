@@ -251,5 +251,5 @@ impl Edit for Apply {
 /// The current object in the version of the request.
 pub(super) fn shown(ctx: &RequestContext<'_>) -> Result<Value, Refusal> {
     let entry = ctx.current().ok_or_else(|| ctx.not_found())?;
-    Ok(view::to_version(ctx.resource, &entry.value).into_owned())
+    Ok(view::to_version(ctx.resource, &entry.value()).into_owned())
 }

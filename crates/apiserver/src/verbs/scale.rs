@@ -44,7 +44,7 @@ async fn write(
     form: &Form,
 ) -> Result<Answer, Refusal> {
     let (entry, _) = update(&mut ctx, edit).await.map_err(|refusal| warned(&ctx, refusal))?;
-    answer(&ctx, &scale_of(&ctx, &entry.value)?, form)
+    answer(&ctx, &scale_of(&ctx, &entry.value())?, form)
 }
 
 /// A write of a scale.

@@ -6,6 +6,7 @@ use crate::http::Query;
 use crate::kinds::{Builtin, Resource};
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::status::Refusal;
+use crate::store::Entry;
 
 /// A label selector and a field selector.
 #[derive(Debug, Clone)]
@@ -39,7 +40,18 @@ impl Selection {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    pub(crate) fn matches(&self, object: &Value) -> bool {
+    /// Whether it matches a stored object, of which it reads no more than it needs.
+    pub(crate) fn matches(&self, entry: &Entry) -> bool {
+        if self.is_empty() {
+            return true;
+        }
+        let of_head = |field: &str| field.starts_with("metadata.");
+        let is_head = self.fields.requirements().iter().all(|term| of_head(&term.field));
+        let object = if is_head { entry.head() } else { entry.value() };
+        self.matches_value(&object)
+    }
+
+    fn matches_value(&self, object: &Value) -> bool {
         let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
         self.labels.matches(labels) && self.fields.matches(|field| value_of(object, field))
     }

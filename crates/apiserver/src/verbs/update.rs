@@ -126,15 +126,16 @@ pub(crate) async fn update(
                 Ok(object) => return Ok((object, true)),
             }
         };
-        let next = prepared(ctx, edit, &current)?;
-        let reviewed = Reviewed {
-            operation: Operation::Update,
-            object: Some(&next),
-            old: Some(&current.value),
-        };
+        let old = current.value();
+        let next = prepared(ctx, edit, (current.revision, &old))?;
+        let reviewed =
+            Reviewed { operation: Operation::Update, object: Some(&next), old: Some(&old) };
         let warnings = admission::review(ctx, &reviewed).await?;
         ctx.warn(warnings);
-        if let Some(written) = commit(ctx, &current, next).await? {
+        if next == *old {
+            return Ok((current.clone(), false));
+        }
+        if let Some(written) = commit(ctx, current.revision, next).await? {
             return Ok((written, false));
         }
     }
@@ -145,14 +146,14 @@ pub(crate) async fn update(
 fn prepared(
     ctx: &mut RequestContext<'_>,
     edit: &dyn Edit,
-    current: &Arc<Entry>,
+    (revision, current): (u64, &Value),
 ) -> Result<Value, Refusal> {
-    let shown = view::to_version(ctx.resource, &current.value);
+    let shown = view::to_version(ctx.resource, current);
     let mut next = edit.edit(ctx, &shown)?;
-    precondition(ctx, edit.uid().unwrap_or_default(), &current.value)?;
+    precondition(ctx, edit.uid().unwrap_or_default(), current)?;
     let given = text(&next, "/metadata/resourceVersion").to_owned();
     let unconditional = ctx.resource.builtin().is_some_and(Builtin::unconditional);
-    version_matches(ctx, &given, (current.revision, unconditional))?;
+    version_matches(ctx, &given, (revision, unconditional))?;
     let old = shown.as_ref();
     strategy::before_update(ctx, &mut next, old);
     if !edit.manages() {
@@ -218,31 +219,28 @@ fn version_required(resource: &Resource, name: &str) -> Refusal {
 /// Commits the next version; `None` after a concurrent write.
 async fn commit(
     ctx: &RequestContext<'_>,
-    current: &Arc<Entry>,
+    revision: u64,
     next: Value,
 ) -> Result<Option<Arc<Entry>>, Refusal> {
-    if current.value == next {
-        return Ok(Some(current.clone()));
-    }
     let leaves = leaves(ctx.resource, &next);
     if !leaves {
         check_depth(&next)?;
     }
     if ctx.options.dry_run {
-        return Ok(Some(Arc::new(Entry::new(current.revision, next))));
+        return Ok(Some(Arc::new(Entry::transient(revision, next))));
     }
     let (value, last) = if leaves { (None, Some(next)) } else { (Some(next), None) };
     let write = Write {
         table: ctx.resource.table.clone(),
         key: ctx.key(),
-        expect: Expect::Revision(current.revision),
+        expect: Expect::Revision(revision),
         value,
         preconditions: Vec::new(),
     };
     match ctx.core.store.write(write).await {
         Ok(entry) => Ok(last.map_or(entry, |mut last| {
-            last["metadata"]["resourceVersion"] = json!(current.revision.to_string());
-            Some(Arc::new(Entry::new(current.revision, last)))
+            last["metadata"]["resourceVersion"] = json!(revision.to_string());
+            Some(Arc::new(Entry::transient(revision, last)))
         })),
         Err(WriteError::Changed(revision) | WriteError::Leaving(revision)) => {
             ctx.core.store.published(revision).await;

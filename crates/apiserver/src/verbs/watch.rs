@@ -73,7 +73,7 @@ pub(super) async fn watch(
         let meant = listing
             .objects
             .into_iter()
-            .filter(|(key, entry)| (!named || **key == *prefix) && selection.matches(&entry.value));
+            .filter(|(key, entry)| (!named || **key == *prefix) && selection.matches(entry));
         ready.extend(meant.map(|(_, entry)| (due, WatchEvent::Added(entry))));
         if bookmarks && initial.is_some() {
             ready.push_back((due, WatchEvent::Bookmark(listing.revision, true)));
@@ -336,17 +336,16 @@ impl Watcher {
         if !meant {
             return None;
         }
-        let matching = |value: &Value| self.selection.matches(value);
-        let before = change.old.as_ref().is_some_and(|entry| matching(&entry.value));
-        let after = change.new.as_ref().is_some_and(|entry| matching(&entry.value));
+        let matching = |entry: &Arc<Entry>| self.selection.matches(entry);
+        let before = change.old.as_ref().is_some_and(matching);
+        let after = change.new.as_ref().is_some_and(matching);
         match (before, after, &change.new) {
             (false, true, Some(entry)) => Some(WatchEvent::Added(entry.clone())),
             (true, true, Some(entry)) => Some(WatchEvent::Modified(entry.clone())),
             (true, false, None) => change.gone.clone().map(WatchEvent::Deleted),
             (true, false, Some(_)) => {
-                let mut value = change.old.as_ref()?.value.clone();
-                value["metadata"]["resourceVersion"] = json!(change.revision.to_string());
-                Some(WatchEvent::Deleted(Arc::new(Entry::new(change.revision, value))))
+                let last = change.old.as_ref()?.restamped(change.revision);
+                Some(WatchEvent::Deleted(Arc::new(last)))
             }
             (false, _, _) | (true, true, None) => None,
         }

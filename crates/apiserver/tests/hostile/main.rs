@@ -1,9 +1,10 @@
 //! Malformed and oversized requests.
 
-#![expect(clippy::expect_used, reason = "tests fail by panicking")]
+#![expect(clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
 #[path = "../rig/paused.rs"]
 mod paused;
+mod refused;
 
 use std::collections::HashSet;
 
