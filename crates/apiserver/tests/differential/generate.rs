@@ -6,7 +6,7 @@ use crate::objects::{self, object};
 use crate::random::Random;
 use crate::request::{APPLY, JSON_PATCH, MERGE, Request, STRATEGIC};
 use crate::world::{
-    ACCOUNT, CONFIG_MAP, GADGET, KINDS, Kind, LEASE, PLINTH, SECRET, USERS, WIDGET,
+    ACCOUNT, CONFIG_MAP, ENDING, GADGET, KINDS, Kind, LEASE, PLINTH, SECRET, USERS, WIDGET,
 };
 
 /// The most requests of a seed.
@@ -44,8 +44,26 @@ pub(crate) fn requests(seed: u64) -> (Theme, Vec<Request>) {
     let mut random = Random::new(seed);
     let theme = theme(&mut random);
     let count = FEWEST + random.below(MOST - FEWEST + 1);
-    let requests = (0..count).map(|_| request(&mut random, &theme)).collect();
+    let mut requests = Vec::new();
+    while requests.len() < count {
+        let request = request(&mut random, &theme);
+        let pages = pages(&request);
+        requests.push(request);
+        requests.extend(pages);
+    }
+    requests.truncate(count);
     (theme, requests)
+}
+
+/// The next two pages of a list with a limit.
+fn pages(request: &Request) -> Vec<Request> {
+    if request.method != "GET" || !request.query.iter().any(|(key, _)| *key == "limit") {
+        return Vec::new();
+    }
+    let token = format!("${{continue:{}}}", request.plural);
+    let mut next = request.clone().with("continue", token);
+    next.query.retain(|(key, _)| !key.starts_with("resourceVersion"));
+    vec![next.clone(), next]
 }
 
 fn theme(random: &mut Random) -> Theme {
@@ -141,6 +159,13 @@ fn list(random: &mut Random, kind: Kind) -> Request {
     }
     if random.percent(15) {
         request = request.with("limit", random.pick(&["1", "2"]));
+    }
+    if random.percent(15) {
+        request = request.with("resourceVersion", format!("${{list:{}}}", kind.plural));
+        let how = random.pick(&["Exact", "NotOlderThan", ""]);
+        if !how.is_empty() {
+            request = request.with("resourceVersionMatch", how);
+        }
     }
     match random.below(8) {
         0 => request.accept = TABLE,
@@ -299,7 +324,7 @@ fn scale(random: &mut Random, name: &str) -> Request {
 fn odd(random: &mut Random, theme: &Theme, kind: Kind, name: &str) -> Request {
     let mut body = object(random, theme, kind, name);
     let post = Request::new("POST", kind.plural, kind.path());
-    match random.below(12) {
+    match random.below(14) {
         0 => body["kind"] = json!("Other"),
         1 => body["apiVersion"] = json!("v9"),
         2 => body["metadata"]["name"] = json!(random.pick(&["Upper", "", "a..b", "-a", "a/b"])),
@@ -311,12 +336,25 @@ fn odd(random: &mut Random, theme: &Theme, kind: Kind, name: &str) -> Request {
         8 => body = json!([1]),
         9 => body["metadata"]["managedFields"] = json!([]),
         10 => return post.with("dryRun", "Some").body(body),
+        11 | 12 => return in_the_ending_namespace(random, post.body(body)),
         _ => return Request::new("PUT", kind.plural, kind.named("other")).body(body),
     }
     if random.percent(30) && kind != LEASE && kind != SECRET && kind != ACCOUNT {
         return Request::new("PUT", kind.plural, kind.named(name)).body(body);
     }
     post.body(body)
+}
+
+/// A creation where nothing can be created any more.
+fn in_the_ending_namespace(random: &mut Random, mut request: Request) -> Request {
+    if random.percent(40) {
+        let name = request.body["metadata"]["name"].as_str().unwrap_or_default();
+        request.path = format!("{}/{name}", request.path);
+        request.method = "PATCH";
+        request = request.media(APPLY).with("fieldManager", "m1");
+    }
+    request.path = request.path.replace("${ns}", ENDING);
+    request
 }
 
 #[cfg(test)]
@@ -355,6 +393,10 @@ mod tests {
             "fieldSelector",
             "dryRun=All",
             "generateName",
+            "dan/diff-team",
+            "continue=",
+            "resourceVersionMatch=Exact",
+            "namespaces/diff-ending",
             "/scale",
             "/status",
         ];
