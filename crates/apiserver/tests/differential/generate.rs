@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 use crate::objects::{self, object};
 use crate::random::Random;
 use crate::request::{APPLY, JSON_PATCH, MERGE, Request, STRATEGIC};
+use crate::scenes::scene;
 use crate::world::{
-    ACCOUNT, CONFIG_MAP, ENDING, GADGET, KINDS, Kind, LEASE, PLINTH, SECRET, USERS, WIDGET,
+    ACCOUNT, CONFIG_MAP, GADGET, KINDS, Kind, LEASE, PLINTH, SECRET, USERS, WIDGET,
 };
 
 /// The most requests of a seed.
@@ -46,6 +47,10 @@ pub(crate) fn requests(seed: u64) -> (Theme, Vec<Request>) {
     let count = FEWEST + random.below(MOST - FEWEST + 1);
     let mut requests = Vec::new();
     while requests.len() < count {
+        if random.percent(15) {
+            requests.extend(scene(&mut random, &theme));
+            continue;
+        }
         let request = request(&mut random, &theme);
         let pages = pages(&request);
         requests.push(request);
@@ -56,7 +61,7 @@ pub(crate) fn requests(seed: u64) -> (Theme, Vec<Request>) {
 }
 
 /// The next two pages of a list with a limit.
-fn pages(request: &Request) -> Vec<Request> {
+pub(crate) fn pages(request: &Request) -> Vec<Request> {
     if request.method != "GET" || !request.query.iter().any(|(key, _)| *key == "limit") {
         return Vec::new();
     }
@@ -264,7 +269,7 @@ fn delete(random: &mut Random, kind: Kind, name: &str) -> Request {
         _ => request = request.with("propagationPolicy", random.pick(&["Foreground", "Orphan"])),
     }
     let plural = kind.plural;
-    match random.weighted(&[70, 10, 8, 4, 4]) {
+    match random.weighted(&[60, 10, 8, 8, 8]) {
         1 => options["preconditions"]["uid"] = json!(format!("${{uid:{plural}/{name}}}")),
         2 => {
             options["preconditions"]["resourceVersion"] = json!(format!("${{rv:{plural}/{name}}}"));
@@ -275,6 +280,9 @@ fn delete(random: &mut Random, kind: Kind, name: &str) -> Request {
         }
         4 => options["preconditions"]["uid"] = json!("00000000-0000-4000-8000-000000000000"),
         _ => {}
+    }
+    if random.percent(10) {
+        options["dryRun"] = json!(["All"]);
     }
     if random.percent(75) { request.body(options) } else { request }
 }
@@ -324,7 +332,7 @@ fn scale(random: &mut Random, name: &str) -> Request {
 fn odd(random: &mut Random, theme: &Theme, kind: Kind, name: &str) -> Request {
     let mut body = object(random, theme, kind, name);
     let post = Request::new("POST", kind.plural, kind.path());
-    match random.below(14) {
+    match random.below(12) {
         0 => body["kind"] = json!("Other"),
         1 => body["apiVersion"] = json!("v9"),
         2 => body["metadata"]["name"] = json!(random.pick(&["Upper", "", "a..b", "-a", "a/b"])),
@@ -336,25 +344,12 @@ fn odd(random: &mut Random, theme: &Theme, kind: Kind, name: &str) -> Request {
         8 => body = json!([1]),
         9 => body["metadata"]["managedFields"] = json!([]),
         10 => return post.with("dryRun", "Some").body(body),
-        11 | 12 => return in_the_ending_namespace(random, post.body(body)),
         _ => return Request::new("PUT", kind.plural, kind.named("other")).body(body),
     }
     if random.percent(30) && kind != LEASE && kind != SECRET && kind != ACCOUNT {
         return Request::new("PUT", kind.plural, kind.named(name)).body(body);
     }
     post.body(body)
-}
-
-/// A creation where nothing can be created any more.
-fn in_the_ending_namespace(random: &mut Random, mut request: Request) -> Request {
-    if random.percent(40) {
-        let name = request.body["metadata"]["name"].as_str().unwrap_or_default();
-        request.path = format!("{}/{name}", request.path);
-        request.method = "PATCH";
-        request = request.media(APPLY).with("fieldManager", "m1");
-    }
-    request.path = request.path.replace("${ns}", ENDING);
-    request
 }
 
 #[cfg(test)]

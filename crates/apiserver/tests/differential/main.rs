@@ -17,6 +17,7 @@ mod play;
 mod random;
 mod request;
 mod run;
+mod scenes;
 mod side;
 mod symbols;
 mod world;

@@ -164,7 +164,7 @@ impl Side {
         let mut body = crate::objects::head(kind, &mark);
         body["metadata"]["labels"] = json!({"l": "a"});
         if kind.custom {
-            body["spec"] = json!({});
+            body["spec"] = json!({"color": "red"});
         }
         let sent = ("", "POST", path.as_str());
         let made = send(&self.client, sent, (JSON, JSON, Some(body.to_string()))).await;
@@ -173,7 +173,10 @@ impl Side {
         for selector in selectors(kind) {
             let target = format!("{path}?watch=1&resourceVersion={revision}{selector}");
             let lines = tokio::time::timeout(self.patience, self.watch(&target, &mark)).await;
-            events[selector] = self.by_object(lines.expect("the mark"), &mark);
+            events[selector] = match lines {
+                Ok(lines) => self.by_object(lines, &mark),
+                Err(_) => json!("the mark was not seen in time"),
+            };
         }
         events
     }
