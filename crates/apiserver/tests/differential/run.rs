@@ -167,6 +167,7 @@ pub(crate) async fn prepare(client: &Client) {
     let started = Instant::now();
     let path = "/apis/diff.example/v1/plinths";
     while send(client, ("", "GET", path), (JSON, JSON, None)).await.status != 200
+        || !is_emptied(client).await
         || !collects(client).await
     {
         assert!(started.elapsed() < SERVED, "the server does not serve or collect new kinds");
@@ -192,6 +193,13 @@ async fn end_a_namespace(client: &Client) {
     create(client, &format!("{path}/configmaps"), &world::held()).await;
     let deleted = send(client, ("", "DELETE", &path), (JSON, JSON, None)).await;
     assert_eq!(deleted.status, 200, "{}", deleted.body);
+}
+
+/// Whether all is gone from the namespace that ends but what is held.
+async fn is_emptied(client: &Client) -> bool {
+    let path = format!("/api/v1/namespaces/{}/serviceaccounts", world::ENDING);
+    let accounts = send(client, ("", "GET", &path), (JSON, JSON, None)).await.body;
+    accounts["items"].as_array().is_some_and(Vec::is_empty)
 }
 
 /// Whether an object whose owner never was is collected, for each of the new kinds.

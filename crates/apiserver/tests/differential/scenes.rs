@@ -6,14 +6,17 @@ use serde_json::{Value, json};
 use crate::generate::{Theme, pages};
 use crate::objects::{self, head, object};
 use crate::random::Random;
-use crate::request::{APPLY, JSON_PATCH, MERGE, Request};
-use crate::world::{CONFIG_MAP, ENDING, Kind, PLINTH, SECRET, WIDGET};
+use crate::request::{APPLY, JSON_PATCH, MERGE, Request, STRATEGIC};
+use crate::world::{CONFIG_MAP, ENDING, Kind, PLINTH, SECRET, USERS, WIDGET};
 
 /// A random sequence about an object of the theme.
 pub(crate) fn scene(random: &mut Random, theme: &Theme) -> Vec<Request> {
     let kind = theme.kinds[random.below(theme.kinds.len())];
     let name = kind.name(random.below(theme.names));
-    match random.below(10) {
+    if theme.owners && random.percent(60) {
+        return owned(random, theme);
+    }
+    match random.below(13) {
         0 | 1 => terminating(random, kind, &name),
         2 => listed(random, theme, kind),
         3 => dry_run(random, theme, kind, &name),
@@ -21,6 +24,9 @@ pub(crate) fn scene(random: &mut Random, theme: &Theme) -> Vec<Request> {
         5 => tested(random, kind, &name),
         6 | 7 => status(random, theme, kind),
         8 => shared(random, theme, kind, &name),
+        9 => merged(random, theme),
+        10 => vec![as_a_user(random, kind, &name)],
+        11 => replaced(random, kind, &name),
         _ => vec![ending(random, theme, kind, &name)],
     }
 }
@@ -70,6 +76,114 @@ fn terminating(random: &mut Random, kind: Kind, name: &str) -> Vec<Request> {
         requests.push(finalizers(Value::Null));
     }
     requests
+}
+
+/// An owner with dependents, of which some wait for finalizers, deleted by a policy.
+fn owned(random: &mut Random, theme: &Theme) -> Vec<Request> {
+    let kinds = &theme.kinds;
+    let owner = kinds[random.below(kinds.len())];
+    let create = |kind: Kind, number: usize, finalizers: Value, owners: Value| {
+        let mut body = head(kind, &kind.name(number));
+        body["metadata"]["finalizers"] = finalizers;
+        body["metadata"]["ownerReferences"] = owners;
+        let path = kind.named(&kind.name(number));
+        let apply = Request::new("PATCH", kind.plural, path).media(APPLY).body(body);
+        apply.with("fieldManager", "m1").with("force", "true")
+    };
+    let reference = |kind: Kind, number: usize, blocks: bool| {
+        let name = kind.name(number);
+        json!({"apiVersion": kind.version, "kind": kind.singular, "name": name,
+               "uid": format!("${{uid:{}/{name}}}", kind.plural), "blockOwnerDeletion": blocks})
+    };
+    let mut requests = vec![create(owner, 0, Value::Null, Value::Null)];
+    let second = random.percent(40);
+    if second {
+        requests.push(create(owner, 1, Value::Null, Value::Null));
+    }
+    // A dependent without a namespace may have owners without one only.
+    let dependents: Vec<Kind> =
+        kinds.iter().copied().filter(|kind| kind.namespaced || !owner.namespaced).collect();
+    let dependent = dependents[random.below(dependents.len())];
+    let held = random.percent(60);
+    let finalizers = if held { json!(["diff.example/a"]) } else { Value::Null };
+    let mut owners = vec![reference(owner, 0, random.percent(60))];
+    if second {
+        owners.push(reference(owner, 1, random.percent(60)));
+    }
+    requests.push(create(dependent, 2, finalizers, Value::Array(owners)));
+    let policy = random.pick(&["Background", "Foreground", "Foreground", "Orphan"]);
+    let path = owner.named(&owner.name(0));
+    let delete = Request::new("DELETE", owner.plural, path);
+    requests.push(delete.body(json!({"propagationPolicy": policy})));
+    let name = dependent.name(2);
+    if random.percent(40) {
+        requests.push(patch(dependent, &name, json!({"metadata": {"labels": {"l": "o"}}})));
+    }
+    if held {
+        requests.push(patch(dependent, &name, json!({"metadata": {"finalizers": null}})));
+    }
+    requests
+}
+
+/// Lists of the metadata, merged by what they are lists of.
+fn merged(random: &mut Random, theme: &Theme) -> Vec<Request> {
+    let Some(kind) = theme.kinds.iter().find(|kind| !kind.custom) else { return Vec::new() };
+    let name = kind.name(0);
+    let change = |finalizers: Value| {
+        let body = json!({"metadata": finalizers});
+        Request::new("PATCH", kind.plural, kind.named(&name)).media(STRATEGIC).body(body)
+    };
+    let next = [
+        json!({"finalizers": ["diff.example/b"]}),
+        json!({"finalizers": null}),
+        json!({"finalizers": ["diff.example/b"],
+               "$setElementOrder/finalizers": ["diff.example/b", "diff.example/a"]}),
+        json!({"$deleteFromPrimitiveList/finalizers": ["diff.example/a"]}),
+    ];
+    let next = next[random.below(next.len())].clone();
+    let post = post(random, theme, *kind, &name);
+    vec![post, change(json!({"finalizers": ["diff.example/a"]})), change(next)]
+}
+
+/// What one of the users may or may not do.
+fn as_a_user(random: &mut Random, kind: Kind, name: &str) -> Request {
+    let named = kind.named(name);
+    let mut request = match random.below(6) {
+        0 => Request::new("GET", kind.plural, named),
+        1 if kind.namespaced => {
+            Request::new("GET", kind.plural, kind.path().replace("${ns}", ENDING))
+        }
+        2 => Request::new("DELETE", kind.plural, named),
+        3 => Request::new("POST", kind.plural, kind.path()).body(head(kind, name)),
+        4 => {
+            let body = json!({"status": objects::status(random)});
+            patch(kind, name, body).below("/status")
+        }
+        _ => patch(kind, name, json!({"metadata": {"labels": {"l": "u"}}})),
+    };
+    request.user = random.pick(&USERS);
+    request
+}
+
+/// A PUT of an object that was read before, or of another one of its name.
+fn replaced(random: &mut Random, kind: Kind, name: &str) -> Vec<Request> {
+    let place = format!("{}/{name}", kind.plural);
+    let mut body = head(kind, name);
+    let post = Request::new("POST", kind.plural, kind.path()).body(body.clone());
+    body["metadata"]["labels"] = json!({"l": "r"});
+    if random.percent(70) {
+        body["metadata"]["resourceVersion"] = json!(format!("${{rv:{place}}}"));
+    }
+    body["metadata"]["uid"] = if random.percent(50) {
+        json!(format!("${{uid:{place}}}"))
+    } else {
+        json!("00000000-0000-4000-8000-000000000000")
+    };
+    let put = Request::new("PUT", kind.plural, kind.named(name)).body(body);
+    if random.percent(30) {
+        return vec![post, Request::new("DELETE", kind.plural, kind.named(name)), put];
+    }
+    vec![post, put]
 }
 
 /// Several objects, and a list in pages or by a selector.
