@@ -131,7 +131,7 @@ pub(crate) const STEPS: &[Step] = &[
     Edit("edit cm a", "sed -i s/^data:/dat:/"),
     Edit("edit cm a -o json", r#"sed -i s/'"k": "3"'/'"k": "4"'/"#),
     Edit("edit widget w", "sed -i 's/  size: 2/  size: 3/'"),
-    Edit("edit widget w", "sed -i 's/  size: 3/  size: 33/'"),
+    Edit("edit widget w", "sed -i 's/  size: 3$/  size: 33/'"),
     Edit("edit widget w --subresource=status", "sed -i '$ a status: {seen: 4}'"),
     Edit("edit cm none", "true"),
     run("get cm a -o jsonpath={.data}"),

@@ -47,7 +47,7 @@ pub(crate) fn requests(seed: u64) -> (Theme, Vec<Request>) {
     let count = FEWEST + random.below(MOST - FEWEST + 1);
     let mut requests = Vec::new();
     while requests.len() < count {
-        if random.percent(15) {
+        if random.percent(25) {
             requests.extend(scene(&mut random, &theme));
             continue;
         }
