@@ -50,6 +50,11 @@ impl Repo {
         Ok(Self { root: root.to_path_buf() })
     }
 
+    /// The workspace in this folder.
+    pub(crate) fn at(root: PathBuf) -> Self {
+        Self { root }
+    }
+
     /// Where it is.
     pub(crate) fn root(&self) -> &Path {
         &self.root

@@ -19,6 +19,9 @@ pub(crate) struct Args {
     /// Begin with this seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Plant defects in a copy of the embedded server instead, and look for each of them
+    #[arg(long, conflicts_with_all = ["seeds", "seed"])]
+    pub(super) planted: bool,
 }
 
 /// Sends random requests to both servers.
@@ -49,7 +52,7 @@ fn requests(repo: &Repo, kubeconfig: &Path, (seed, seeds): (u64, u64)) -> Outcom
 
 /// Runs one test of the program that compares.
 fn program(repo: &Repo, test: &str, env: &[(&str, &str)]) -> Outcome {
-    let words = ["test", "--package", "usher-apiserver", "--test", "differential"];
+    let words = ["test", "--workspace", "--test", "differential"];
     repo.cargo(&[&words[..], &["--", "--exact", test, "--nocapture"]].concat(), env)
 }
 

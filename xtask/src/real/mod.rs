@@ -4,8 +4,10 @@
 mod build;
 mod certificates;
 mod compare;
+mod defects;
 mod lane;
 mod peers;
+mod planted;
 mod processes;
 pub(crate) mod sides;
 mod start;
@@ -43,6 +45,7 @@ pub(crate) fn run(repo: &Repo, args: &Args) -> Outcome {
         Verb::Up => lane::up(repo).map(|_| ()),
         Verb::Down => lane::down(repo),
         Verb::Status => lane::status(repo),
+        Verb::Differential(args) if args.planted => planted::search(repo),
         Verb::Differential(args) => compare::differential(repo, args),
         Verb::Test => compare::a_few_seeds_and_kubectl(repo),
     }

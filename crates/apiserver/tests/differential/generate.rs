@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::objects::{self, object};
 use crate::random::Random;
 use crate::request::{APPLY, JSON_PATCH, MERGE, Request, STRATEGIC};
+use crate::scenes::scene;
 use crate::world::{
     ACCOUNT, CONFIG_MAP, GADGET, KINDS, Kind, LEASE, PLINTH, SECRET, USERS, WIDGET,
 };
@@ -44,8 +45,30 @@ pub(crate) fn requests(seed: u64) -> (Theme, Vec<Request>) {
     let mut random = Random::new(seed);
     let theme = theme(&mut random);
     let count = FEWEST + random.below(MOST - FEWEST + 1);
-    let requests = (0..count).map(|_| request(&mut random, &theme)).collect();
+    let mut requests = Vec::new();
+    while requests.len() < count {
+        if random.percent(25) {
+            requests.extend(scene(&mut random, &theme));
+            continue;
+        }
+        let request = request(&mut random, &theme);
+        let pages = pages(&request);
+        requests.push(request);
+        requests.extend(pages);
+    }
+    requests.truncate(count);
     (theme, requests)
+}
+
+/// The next two pages of a list with a limit.
+pub(crate) fn pages(request: &Request) -> Vec<Request> {
+    if request.method != "GET" || !request.query.iter().any(|(key, _)| *key == "limit") {
+        return Vec::new();
+    }
+    let token = format!("${{continue:{}}}", request.plural);
+    let mut next = request.clone().with("continue", token);
+    next.query.retain(|(key, _)| !key.starts_with("resourceVersion"));
+    vec![next.clone(), next]
 }
 
 fn theme(random: &mut Random) -> Theme {
@@ -141,6 +164,13 @@ fn list(random: &mut Random, kind: Kind) -> Request {
     }
     if random.percent(15) {
         request = request.with("limit", random.pick(&["1", "2"]));
+    }
+    if random.percent(15) {
+        request = request.with("resourceVersion", format!("${{list:{}}}", kind.plural));
+        let how = random.pick(&["Exact", "NotOlderThan", ""]);
+        if !how.is_empty() {
+            request = request.with("resourceVersionMatch", how);
+        }
     }
     match random.below(8) {
         0 => request.accept = TABLE,
@@ -239,7 +269,7 @@ fn delete(random: &mut Random, kind: Kind, name: &str) -> Request {
         _ => request = request.with("propagationPolicy", random.pick(&["Foreground", "Orphan"])),
     }
     let plural = kind.plural;
-    match random.weighted(&[70, 10, 8, 4, 4]) {
+    match random.weighted(&[60, 10, 8, 8, 8]) {
         1 => options["preconditions"]["uid"] = json!(format!("${{uid:{plural}/{name}}}")),
         2 => {
             options["preconditions"]["resourceVersion"] = json!(format!("${{rv:{plural}/{name}}}"));
@@ -250,6 +280,9 @@ fn delete(random: &mut Random, kind: Kind, name: &str) -> Request {
         }
         4 => options["preconditions"]["uid"] = json!("00000000-0000-4000-8000-000000000000"),
         _ => {}
+    }
+    if random.percent(10) {
+        options["dryRun"] = json!(["All"]);
     }
     if random.percent(75) { request.body(options) } else { request }
 }
@@ -355,6 +388,10 @@ mod tests {
             "fieldSelector",
             "dryRun=All",
             "generateName",
+            "dan/diff-team",
+            "continue=",
+            "resourceVersionMatch=Exact",
+            "namespaces/diff-ending",
             "/scale",
             "/status",
         ];

@@ -1,19 +1,22 @@
 //! The same commands of kubectl against both servers: same exit codes, same output.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::LazyLock;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{LazyLock, mpsc};
+use std::time::Duration;
 
 use regex::Regex;
 use tempfile::TempDir;
 
+use crate::commands::{STEPS, Step};
 use crate::say;
 
 /// Names the kubectl of the real server's version; beside it the one on the path is compared.
 const OWN: &str = "USHER_REAL_KUBECTL";
-const EDITOR: &str = "sed -i 's/  k: \"2\"/  k: \"3\"/'";
 const NAMESPACE: &str = "diff-kubectl";
+/// How long the lines of a watch may take on a loaded computer.
+const PATIENCE: Duration = Duration::from_secs(40);
 
 /// The rules: what each server chooses itself.
 static RULES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
@@ -24,7 +27,10 @@ static RULES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (time, "<time>"),
         (r#"("?resourceVersion"?: ")[0-9]+"#, "$1<rv>"),
         (r"https://127\.0\.0\.1:[0-9]+", "<server>"),
-        (r"(?m) +([0-9]+[smhd])+$", " <age>"),
+        (r"(?m) {2,}([0-9]+[smhd])+( {2,}|$)", " <age> "),
+        (r"/tmp/(LIVE|MERGED)-[0-9]+", "/tmp/$1"),
+        (r"20[0-9]{2}-[0-9]{2}-[0-9]{2} [0-9:]{8}\.[0-9]+ [+-][0-9]{4}", "<time>"),
+        (r"kubectl-edit-[0-9]+", "kubectl-edit"),
         (r"eyJ[-_.A-Za-z0-9]+", "<token>"),
         ("\u{1b}\\[[0-9;]*m", ""),
         // What the client itself logs of its watches.
@@ -33,74 +39,6 @@ static RULES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     .map(|(rule, by)| (Regex::new(rule).expect("a pattern"), by))
     .into()
 });
-
-/// A command with its input.
-type Step = (&'static [&'static str], &'static str);
-
-const MAP: &str =
-    r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"k":"1"}}"#;
-const MAP_2: &str =
-    r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"k":"2"}}"#;
-const BAD: &str =
-    r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"dat":{"k":"2"}}"#;
-const GADGET: &str =
-    r#"{"apiVersion":"diff.example/v1","kind":"Gadget","metadata":{"name":"g"},"spec":{"a":1}}"#;
-const HELD: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"h",
-    "finalizers":["diff.example/a"]}}"#;
-const LIST: &str = r#"{"apiVersion":"v1","kind":"List","items":[
-    {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"l1","labels":{"l":"a"}}},
-    {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"l2","labels":{"l":"a"}}}]}"#;
-
-/// The commands, in order.
-const STEPS: [Step; 44] = [
-    (&["apply", "-f", "-"], MAP),
-    (&["apply", "-f", "-"], MAP),
-    (&["apply", "-f", "-"], MAP_2),
-    (&["apply", "-f", "-"], BAD),
-    (&["get", "cm", "a", "-o", "yaml"], ""),
-    (&["apply", "--server-side", "-f", "-"], MAP),
-    (&["get", "cm", "a", "-o", "yaml", "--show-managed-fields"], ""),
-    (&["apply", "--server-side", "--field-manager", "other", "-f", "-"], MAP_2),
-    (
-        &["apply", "--server-side", "--field-manager", "other", "--force-conflicts", "-f", "-"],
-        MAP_2,
-    ),
-    (&["diff", "-f", "-"], MAP_2),
-    (&["apply", "-f", "-"], LIST),
-    (&["apply", "-f", "-"], GADGET),
-    (&["edit", "cm", "a"], ""),
-    (&["get", "cm", "a", "-o", "jsonpath={.data}"], ""),
-    (&["patch", "cm", "a", "-p", r#"{"data":{"p":"1"}}"#], ""),
-    (&["patch", "cm", "a", "--type", "merge", "-p", r#"{"data":{"p":"2"}}"#], ""),
-    (&["patch", "cm", "a", "--type", "json", "-p", r#"[{"op":"remove","path":"/data/p"}]"#], ""),
-    (&["patch", "gadget", "g", "-p", r#"{"spec":{"a":2}}"#], ""),
-    (&["patch", "gadget", "g", "--type", "merge", "-p", r#"{"spec":{"a":2}}"#], ""),
-    (&["label", "cm", "a", "x=y"], ""),
-    (&["annotate", "cm", "a", "x=y"], ""),
-    (&["get", "cm", "-l", "l=a"], ""),
-    (&["get", "cm", "-l", "l=a", "-o", "name"], ""),
-    (&["get", "cm,gadgets"], ""),
-    (&["get", "nothing"], ""),
-    (&["get", "cm", "none"], ""),
-    (&["get", "gadgets", "-o", "wide"], ""),
-    (&["explain", "configmap.data"], ""),
-    (&["explain", "gadget"], ""),
-    (&["auth", "can-i", "create", "configmaps"], ""),
-    (&["auth", "can-i", "create", "configmaps", "--as", "stranger"], ""),
-    (&["get", "cm", "--as", "stranger"], ""),
-    (&["create", "serviceaccount", "s"], ""),
-    (&["create", "token", "s"], ""),
-    (&["create", "token", "none"], ""),
-    (&["cluster-info"], ""),
-    (&["delete", "cm", "l1", "--cascade=foreground"], ""),
-    (&["delete", "cm", "l2", "--cascade=orphan"], ""),
-    (&["delete", "gadget", "g", "--cascade=background"], ""),
-    (&["apply", "-f", "-"], HELD),
-    (&["delete", "cm", "h", "--wait=false"], ""),
-    (&["wait", "--for=delete", "cm/h", "--timeout=1s"], ""),
-    (&["patch", "cm", "h", "--type", "merge", "-p", r#"{"metadata":{"finalizers":null}}"#], ""),
-    (&["wait", "--for=delete", "cm/h", "--timeout=60s"], ""),
-];
 
 /// The program and the kubeconfig of one server.
 struct Kubectl<'a> {
@@ -136,52 +74,151 @@ pub(crate) fn compare(real: &str, embedded: &str) -> usize {
 
 fn steps(real: &Kubectl<'_>, embedded: &Kubectl<'_>) -> usize {
     for kubectl in [real, embedded] {
-        kubectl.run(&["delete", "namespace", NAMESPACE, "--ignore-not-found"], "");
-        kubectl.run(&["create", "namespace", NAMESPACE], "");
+        kubectl.run("delete namespace diff-kubectl --ignore-not-found", "");
+        kubectl.run("create namespace diff-kubectl", "");
+        kubectl.run("wait --for=create sa/default --timeout=60s", "");
     }
     let mut differing = 0;
-    for (words, input) in STEPS {
-        let (expected, actual) = (real.run(words, input), embedded.run(words, input));
+    for step in STEPS {
+        let (expected, actual) = std::thread::scope(|threads| {
+            let expected = threads.spawn(|| real.step(step));
+            let actual = embedded.step(step);
+            (expected.join().expect("a step"), actual)
+        });
         if expected != actual {
             differing += 1;
-            say(&format!(
-                "--- kubectl {}\nreal:\n{expected}\nembedded:\n{actual}",
-                words.join(" ")
-            ));
+            let words = step.words();
+            say(&format!("--- kubectl {words}\nreal:\n{expected}\nembedded:\n{actual}"));
         }
     }
     for kubectl in [real, embedded] {
-        kubectl.run(&["delete", "namespace", NAMESPACE], "");
+        kubectl.run("delete namespace diff-kubectl", "");
     }
     differing
 }
 
-impl Kubectl<'_> {
-    /// The exit code and the output of a command, after the rules.
-    fn run(&self, words: &[&str], input: &str) -> String {
-        let mut command = Command::new(self.program);
-        command.args(["--kubeconfig", self.kubeconfig, "--namespace", NAMESPACE]).args(words);
-        command.env("HOME", self.home.path()).env("KUBE_EDITOR", EDITOR);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("kubectl");
-        // A command that fails before it reads has closed its input.
-        let _closed = child.stdin.take().expect("its input").write_all(input.as_bytes());
-        let ended = child.wait_with_output().expect("its end");
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let mut shown = format!(
-            "exit {:?}\n{}{}",
-            ended.status.code(),
-            text(&ended.stdout),
-            text(&ended.stderr)
-        );
-        for (rule, by) in RULES.iter() {
-            shown = rule.replace_all(&shown, *by).into_owned();
+impl Step {
+    fn words(&self) -> &'static str {
+        match self {
+            Self::Run(words, _) | Self::Edit(words, _) | Self::Watch(words, ..) => words,
         }
-        if words.first() == Some(&"explain") {
-            return fields(&shown);
-        }
-        shown
     }
+}
+
+impl Kubectl<'_> {
+    /// What a step prints, after the rules.
+    fn step(&self, step: &Step) -> String {
+        match step {
+            Step::Run(words, input) if input.contains("${uid}") => {
+                let owner = self.command("get cm o -o jsonpath={.metadata.uid}");
+                let uid = String::from_utf8(ended(spawned(owner), "").stdout).expect("a uid");
+                self.run(words, &input.replace("${uid}", &uid))
+            }
+            Step::Run(words, input) => self.run(words, input),
+            Step::Edit(words, editor) => {
+                let mut command = self.command(words);
+                command.env("KUBE_EDITOR", editor);
+                shown(&ended(spawned(command), ""))
+            }
+            Step::Watch(words, first, others, all) => self.watch(words, (*first, *all), others),
+        }
+    }
+
+    /// The exit code and the output of a command, after the rules.
+    fn run(&self, words: &str, input: &str) -> String {
+        let shown = shown(&ended(spawned(self.command(words)), input));
+        // What the built-in kinds are for is said in other words.
+        let built_in = words.starts_with("explain") && !words.contains("widget.");
+        if built_in { fields(&shown) } else { shown }
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(self.program);
+        command.args(["--kubeconfig", self.kubeconfig]).args(words(line));
+        if !line.contains(" -n ") {
+            command.args(["--namespace", NAMESPACE]);
+        }
+        command.env("HOME", self.home.path()).env_remove("KUBECONFIG");
+        command
+    }
+
+    /// The lines of a watch: after the first ones come the other commands, after all of them it is
+    /// stopped.
+    fn watch(&self, words: &str, (first, all): (usize, usize), others: &[&str]) -> String {
+        let mut watch = spawned(self.command(words));
+        let lines = lines(&mut watch);
+        let mut text: Vec<String> = Vec::new();
+        let mut until = |count: usize| {
+            while text.len() < count {
+                match lines.recv_timeout(PATIENCE) {
+                    Ok(line) => text.push(line),
+                    Err(_) => return text.push(format!("no line {} of {count}", text.len() + 1)),
+                }
+            }
+        };
+        until(first);
+        for other in others {
+            self.run(other, "");
+        }
+        until(all);
+        watch.kill().expect("a running watch");
+        watch.wait().expect("its end");
+        ruled(&text.join("\n"))
+    }
+}
+
+/// A command line in words.
+fn words(line: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quoted = false;
+    for letter in line.chars() {
+        match letter {
+            '\'' => quoted = !quoted,
+            ' ' if !quoted => words.push(String::new()),
+            other => words.last_mut().expect("a word").push(other),
+        }
+    }
+    words
+}
+
+fn spawned(mut command: Command) -> Child {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("kubectl")
+}
+
+fn ended(mut child: Child, input: &str) -> Output {
+    // A command that fails before it reads has closed its input.
+    let _closed = child.stdin.take().expect("its input").write_all(input.as_bytes());
+    child.wait_with_output().expect("its end")
+}
+
+fn shown(output: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, errors) = (text(&output.stdout), text(&output.stderr));
+    ruled(&format!("exit {:?}\n{out}{errors}", output.status.code()))
+}
+
+fn ruled(text: &str) -> String {
+    RULES.iter().fold(text.to_owned(), |text, (rule, by)| rule.replace_all(&text, *by).into_owned())
+}
+
+/// The lines that a process prints, as they come.
+fn lines(child: &mut Child) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    let output = child.stdout.take().expect("its output");
+    let mut errors = child.stderr.take().expect("its errors");
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+        let mut rest = String::new();
+        if errors.read_to_string(&mut rest).is_ok() && !rest.is_empty() {
+            let _closed = sender.send(rest);
+        }
+    });
+    receiver
 }
 
 /// The names and types of an explanation: the embedded server says in its own words what they are.
@@ -191,4 +228,17 @@ fn fields(text: &str) -> String {
         .lines()
         .filter(|line| heads.iter().any(|head| line.starts_with(head)) || line.contains("\t<"));
     kept.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_keep_words_together() {
+        assert_eq!(
+            words("get cm -l 'l in (a,b)' -o name"),
+            ["get", "cm", "-l", "l in (a,b)", "-o", "name"]
+        );
+    }
 }

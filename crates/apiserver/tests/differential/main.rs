@@ -6,15 +6,18 @@
 
 #![expect(clippy::expect_used, reason = "tests fail by panicking")]
 
+mod commands;
 mod compare;
 mod deviations;
 mod generate;
 mod kubectl;
 mod objects;
+mod planted;
 mod play;
 mod random;
 mod request;
 mod run;
+mod scenes;
 mod side;
 mod symbols;
 mod world;
@@ -63,4 +66,16 @@ async fn commands_of_kubectl_end_alike() {
     let Some(kubeconfig) = kubeconfig() else { return };
     let differing = run::commands(&kubeconfig).await;
     assert_eq!(differing, 0, "kubectl says something else with the embedded server");
+}
+
+// Requirement: AK-86
+#[tokio::test(flavor = "multi_thread")]
+async fn planted_defects_are_found() {
+    let Some(names) = setting("USHER_PLANTED") else {
+        say("skipped: nothing is planted; cargo xtask real differential --planted does that");
+        return;
+    };
+    let names: Vec<&str> = names.split(';').collect();
+    let missed = planted::missed(&names).await;
+    assert!(missed.is_empty(), "not found: {missed:?}");
 }

@@ -1,5 +1,7 @@
 //! Plays the requests of a seed against both servers, up to the first difference.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::compare::{Difference, difference};
@@ -15,6 +17,8 @@ use kube_client::Client;
 pub(crate) struct Pair {
     pub(crate) real: Client,
     pub(crate) embedded: Client,
+    /// How long a collector or a watch may take.
+    pub(crate) patience: Duration,
 }
 
 /// What a play found.
@@ -32,7 +36,11 @@ pub(crate) async fn play(
     theme: &Theme,
     requests: &[Request],
 ) -> Played {
-    let side = |client: &Client| Side { client: client.clone(), symbols: Symbols::new(namespace) };
+    let side = |client: &Client| Side {
+        client: client.clone(),
+        symbols: Symbols::new(namespace),
+        patience: pair.patience,
+    };
     let (mut real, mut embedded) = (side(&pair.real), side(&pair.embedded));
     let kinds = kinds(theme, requests);
     let mut starts = Vec::new();

@@ -48,6 +48,12 @@ impl Request {
         self
     }
 
+    /// For a subresource.
+    pub(crate) fn below(mut self, subresource: &str) -> Self {
+        self.path.push_str(subresource);
+        self
+    }
+
     pub(crate) fn with(mut self, key: &'static str, value: impl Into<String>) -> Self {
         self.query.push((key, value.into()));
         self

@@ -18,7 +18,9 @@ use crate::side::{embedded, real, send};
 use crate::world::{self, WORKERS};
 
 /// How long the real server may take to serve a new definition and collect its objects.
-const PATIENCE: Duration = Duration::from_mins(3);
+const SERVED: Duration = Duration::from_mins(3);
+/// How long a controller or a watch may take on a loaded computer.
+const PATIENCE: Duration = Duration::from_secs(40);
 
 /// The counts of a run.
 #[derive(Default)]
@@ -36,7 +38,7 @@ struct Tally {
 pub(crate) async fn seeds(kubeconfig: &str, first: u64, count: u64) -> usize {
     let begun = Instant::now();
     let server = embedded().await;
-    let pair = Pair { real: real(kubeconfig).await, embedded: server.client() };
+    let pair = Pair { real: real(kubeconfig).await, embedded: server.client(), patience: PATIENCE };
     for client in [&pair.real, &pair.embedded] {
         prepare(client).await;
     }
@@ -157,21 +159,47 @@ fn report(tally: &Tally, seeds: u64, took: Duration) {
 }
 
 /// Creates what every seed needs and waits until the collector knows the new kinds.
-async fn prepare(client: &Client) {
+pub(crate) async fn prepare(client: &Client) {
     for (path, body) in world::objects() {
-        let sent = ("", "POST", path);
-        let made = send(client, sent, (JSON, JSON, Some(body.to_string()))).await;
-        let there = made.status == 409 && made.body["reason"] == "AlreadyExists";
-        assert!(made.status == 201 || there, "{path}: {}", made.body);
+        create(client, &path, &body).await;
     }
+    end_a_namespace(client).await;
     let started = Instant::now();
     let path = "/apis/diff.example/v1/plinths";
     while send(client, ("", "GET", path), (JSON, JSON, None)).await.status != 200
+        || !is_emptied(client).await
         || !collects(client).await
     {
-        assert!(started.elapsed() < PATIENCE, "the server does not serve or collect new kinds");
+        assert!(started.elapsed() < SERVED, "the server does not serve or collect new kinds");
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
+}
+
+/// Creates an object that may be there already.
+async fn create(client: &Client, path: &str, body: &Value) {
+    let sent = ("", "POST", path);
+    let made = send(client, sent, (JSON, JSON, Some(body.to_string()))).await;
+    let there = made.status == 409 && made.body["reason"] == "AlreadyExists";
+    assert!(made.status == 201 || there, "{path}: {}", made.body);
+}
+
+/// Makes a namespace that is being deleted and never gone.
+async fn end_a_namespace(client: &Client) {
+    let path = format!("/api/v1/namespaces/{}", world::ENDING);
+    if send(client, ("", "GET", &path), (JSON, JSON, None)).await.status == 200 {
+        return;
+    }
+    create(client, "/api/v1/namespaces", &world::space(world::ENDING)).await;
+    create(client, &format!("{path}/configmaps"), &world::held()).await;
+    let deleted = send(client, ("", "DELETE", &path), (JSON, JSON, None)).await;
+    assert_eq!(deleted.status, 200, "{}", deleted.body);
+}
+
+/// Whether all is gone from the namespace that ends but what is held.
+async fn is_emptied(client: &Client) -> bool {
+    let path = format!("/api/v1/namespaces/{}/serviceaccounts", world::ENDING);
+    let accounts = send(client, ("", "GET", &path), (JSON, JSON, None)).await.body;
+    accounts["items"].as_array().is_some_and(Vec::is_empty)
 }
 
 /// Whether an object whose owner never was is collected, for each of the new kinds.

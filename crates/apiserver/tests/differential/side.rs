@@ -11,10 +11,10 @@ use usher_apiserver::ApiServer;
 
 use crate::request::{JSON, MERGE, Request};
 use crate::symbols::Symbols;
-use crate::world::Kind;
+use crate::world::{Kind, WIDGET};
 
-/// How long a controller or a watch may take on a loaded computer.
-const PATIENCE: Duration = Duration::from_secs(40);
+/// How long cleaning may take.
+const CLEANING: Duration = Duration::from_mins(2);
 const PAUSE: Duration = Duration::from_millis(15);
 const AGENT: &str = "differ/1";
 
@@ -22,6 +22,8 @@ const AGENT: &str = "differ/1";
 pub(crate) struct Side {
     pub(crate) client: Client,
     pub(crate) symbols: Symbols,
+    /// How long a controller or a watch may take.
+    pub(crate) patience: Duration,
 }
 
 /// An answer.
@@ -60,8 +62,11 @@ pub(crate) async fn send(
         .uri(target)
         .header("accept", accept)
         .header("user-agent", AGENT);
-    if !user.is_empty() {
-        request = request.header("impersonate-user", user);
+    let (user, group) = user.split_once('/').unwrap_or((user, ""));
+    for (header, value) in [("impersonate-user", user), ("impersonate-group", group)] {
+        if !value.is_empty() {
+            request = request.header(header, value);
+        }
     }
     if body.is_some() {
         request = request.header("content-type", media);
@@ -138,7 +143,7 @@ impl Side {
             if is_settled(&objects) {
                 return true;
             }
-            if started.elapsed() > PATIENCE {
+            if started.elapsed() > self.patience {
                 return false;
             }
             tokio::time::sleep(PAUSE).await;
@@ -152,22 +157,35 @@ impl Side {
         body["metadata"]["resourceVersion"].as_str().expect("a revision").to_owned()
     }
 
-    /// The events of a kind since a revision, by object, up to those of a mark.
+    /// The events of a kind since a revision, by selector and object, up to those of a mark.
     pub(crate) async fn events(&mut self, kind: Kind, revision: &str) -> Value {
         let mark = self.symbols.resolved(&kind.name(99));
         let path = self.symbols.resolved(&kind.path());
         let mut body = crate::objects::head(kind, &mark);
+        body["metadata"]["labels"] = json!({"l": "a"});
         if kind.custom {
-            body["spec"] = json!({});
+            body["spec"] = json!({"color": "red"});
         }
         let sent = ("", "POST", path.as_str());
         let made = send(&self.client, sent, (JSON, JSON, Some(body.to_string()))).await;
         assert_eq!(made.status, 201, "a mark: {}", made.body);
-        let target = format!("{path}?watch=1&resourceVersion={revision}");
-        let lines = tokio::time::timeout(PATIENCE, self.watch(&target, &mark)).await;
+        let mut events = json!({});
+        for selector in selectors(kind) {
+            let target = format!("{path}?watch=1&resourceVersion={revision}{selector}");
+            let lines = tokio::time::timeout(self.patience, self.watch(&target, &mark)).await;
+            events[selector] = match lines {
+                Ok(lines) => self.by_object(lines, &mark),
+                Err(_) => json!("the mark was not seen in time"),
+            };
+        }
+        events
+    }
+
+    /// The events up to a mark, by object.
+    fn by_object(&mut self, lines: Vec<Value>, mark: &str) -> Value {
         let prefix = mark.trim_end_matches("99").to_owned();
         let mut events = json!({});
-        for event in lines.expect("the mark") {
+        for event in lines {
             let name = event["object"]["metadata"]["name"].as_str().unwrap_or_default();
             if !name.starts_with(&prefix) {
                 continue;
@@ -218,7 +236,7 @@ impl Side {
             if left == 0 {
                 return;
             }
-            assert!(started.elapsed() < PATIENCE, "objects that cannot be deleted");
+            assert!(started.elapsed() < CLEANING, "objects that cannot be deleted");
         }
     }
 
@@ -232,6 +250,14 @@ impl Side {
         let body = r#"{"propagationPolicy":"Background"}"#.to_owned();
         send(&self.client, ("", "DELETE", &target), (JSON, JSON, Some(body))).await;
     }
+}
+
+/// What is watched of a kind: everything, and what matches selectors that the mark matches too.
+fn selectors(kind: Kind) -> &'static [&'static str] {
+    if kind == WIDGET {
+        return &["", "&labelSelector=l%3Da", "&fieldSelector=spec.color%3Dred"];
+    }
+    &["", "&labelSelector=l%3Da"]
 }
 
 /// Whether the collector has nothing to do among these objects, which are all that there are.

@@ -20,7 +20,8 @@ static REVISION: LazyLock<Regex> =
 /// Depends on how the real server was built.
 static SCHEME: LazyLock<Regex> = LazyLock::new(|| pattern("in scheme \"[^\"]*\""));
 static AGE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^([0-9]+[smhd])+$"));
-static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| pattern(r"\$\{(uid|rv|old):([^}]+)\}"));
+static PLACEHOLDER: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"\$\{(uid|rv|old|continue|list):([^}]+)\}"));
 
 /// What one server chose in one seed.
 #[derive(Default, Clone)]
@@ -31,6 +32,15 @@ pub(crate) struct Symbols {
     names: Vec<String>,
     /// The last id and revision of an object, and its first revision, by plural and name.
     objects: BTreeMap<String, Seen>,
+    /// The last list of a kind, by plural.
+    lists: BTreeMap<String, List>,
+}
+
+#[derive(Default, Clone)]
+struct List {
+    revision: String,
+    /// The continue token; empty after the last page.
+    next: String,
 }
 
 #[derive(Default, Clone)]
@@ -54,7 +64,11 @@ impl Symbols {
         let text = text.replace("${ns}", &self.namespace);
         let text = PLACEHOLDER.replace_all(&text, |found: &Captures<'_>| {
             let seen = self.objects.get(&found[2]);
+            let list = self.lists.get(&found[2]);
             match (&found[1], seen) {
+                ("continue", _) => list.map(|list| list.next.clone()).unwrap_or_default(),
+                // Any revision, where no list was seen.
+                ("list", _) => list.map_or("0".to_owned(), |list| list.revision.clone()),
                 ("uid", Some(seen)) => seen.uid.clone(),
                 ("uid", None) => NO_UID.to_owned(),
                 ("rv", Some(seen)) => seen.revision.clone(),
@@ -71,6 +85,11 @@ impl Symbols {
             self.learn(plural, item);
         }
         let metadata = &body["metadata"];
+        if is_list(body) {
+            let text = |key: &str| metadata[key].as_str().unwrap_or_default().to_owned();
+            let list = List { revision: text("resourceVersion"), next: text("continue") };
+            self.lists.insert(plural.to_owned(), list);
+        }
         let (Some(name), Some(uid)) = (metadata["name"].as_str(), metadata["uid"].as_str()) else {
             return;
         };
@@ -98,13 +117,13 @@ impl Symbols {
 
     /// The answer without what the server chose.
     pub(crate) fn normalised(&mut self, body: &Value) -> Value {
-        let is_list = body["kind"].as_str().is_some_and(|kind| kind.ends_with("List"))
-            || body["kind"] == "Table";
+        let is_list = is_list(body);
         let mut body = body.clone();
         let metadata = body.get_mut("metadata").and_then(Value::as_object_mut);
         if let Some(metadata) = metadata.filter(|_| is_list) {
             metadata.remove("resourceVersion");
-            if let Some(token) = metadata.get_mut("continue") {
+            let token = metadata.get_mut("continue").filter(|token| *token != "");
+            if let Some(token) = token {
                 *token = Value::from("<continue>");
             }
         }
@@ -169,6 +188,10 @@ impl Symbols {
         }
         text
     }
+}
+
+fn is_list(body: &Value) -> bool {
+    body["kind"].as_str().is_some_and(|kind| kind.ends_with("List")) || body["kind"] == "Table"
 }
 
 fn index(known: &mut Vec<String>, text: &str) -> usize {

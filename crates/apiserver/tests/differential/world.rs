@@ -44,8 +44,13 @@ pub(crate) const PLINTH: Kind = custom("plinths", "Plinth", false);
 
 pub(crate) const KINDS: [Kind; 7] = [CONFIG_MAP, SECRET, ACCOUNT, LEASE, WIDGET, GADGET, PLINTH];
 
-/// The users beside the administrator: one writes, one reads, one may do little.
-pub(crate) const USERS: [&str; 3] = ["ann", "bob", "cid"];
+/// The users beside the administrator: one writes, one reads, one may do little, and one may do in
+/// the namespaces of the workers what its group may.
+pub(crate) const USERS: [&str; 4] = ["ann", "bob", "cid", GROUP_MEMBER];
+const GROUP_MEMBER: &str = "dan/diff-team";
+
+/// A namespace that is being deleted and never gone, because of [`held`].
+pub(crate) const ENDING: &str = "diff-ending";
 
 impl Kind {
     /// The path of its objects.
@@ -76,7 +81,7 @@ pub(crate) fn namespace(worker: usize) -> String {
 }
 
 /// The objects to create, with the paths of their kinds.
-pub(crate) fn objects() -> Vec<(&'static str, Value)> {
+pub(crate) fn objects() -> Vec<(String, Value)> {
     let mut objects = Vec::new();
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     for definition in [
@@ -84,29 +89,55 @@ pub(crate) fn objects() -> Vec<(&'static str, Value)> {
         definition(&GADGET, &gadget(), false),
         definition(&PLINTH, &gadget(), true),
     ] {
-        objects.push((definitions, definition));
+        objects.push((definitions.to_owned(), definition));
     }
     for worker in 0..WORKERS {
-        let namespace = json!({
-            "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace(worker)},
-        });
-        objects.push(("/api/v1/namespaces", namespace));
+        objects.push(("/api/v1/namespaces".to_owned(), space(&namespace(worker))));
     }
+    objects.extend(rights());
+    objects
+}
+
+/// A namespace.
+pub(crate) fn space(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+}
+
+/// What holds [`ENDING`].
+pub(crate) fn held() -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap",
+           "metadata": {"name": "held", "finalizers": ["diff.example/a"]}})
+}
+
+/// The roles of the users, and who has them where.
+fn rights() -> Vec<(String, Value)> {
     let rbac = "rbac.authorization.k8s.io";
-    for (user, rules) in USERS.into_iter().zip([writes(), reads(), little()]) {
+    let root = format!("/apis/{rbac}/v1");
+    let mut objects = Vec::new();
+    for (user, rules) in USERS.into_iter().zip([writes(), reads(), little(), team()]) {
+        let (user, group) = user.split_once('/').unwrap_or((user, ""));
         let name = format!("diff-{user}");
         let role = json!({
             "apiVersion": format!("{rbac}/v1"), "kind": "ClusterRole",
             "metadata": {"name": name}, "rules": rules,
         });
-        let binding = json!({
+        objects.push((format!("{root}/clusterroles"), role));
+        let subject = if group.is_empty() { ("User", user) } else { ("Group", group) };
+        let mut binding = json!({
             "apiVersion": format!("{rbac}/v1"), "kind": "ClusterRoleBinding",
             "metadata": {"name": name},
             "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": name},
-            "subjects": [{"apiGroup": rbac, "kind": "User", "name": user}],
+            "subjects": [{"apiGroup": rbac, "kind": subject.0, "name": subject.1}],
         });
-        objects.push(("/apis/rbac.authorization.k8s.io/v1/clusterroles", role));
-        objects.push(("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding));
+        if group.is_empty() {
+            objects.push((format!("{root}/clusterrolebindings"), binding));
+            continue;
+        }
+        binding["kind"] = json!("RoleBinding");
+        for worker in 0..WORKERS {
+            let path = format!("{root}/namespaces/{}/rolebindings", namespace(worker));
+            objects.push((path, binding.clone()));
+        }
     }
     objects
 }
@@ -131,6 +162,15 @@ fn little() -> Value {
         {"verbs": ["create", "get"], "apiGroups": [""], "resources": ["configmaps"]},
         {"verbs": ["get", "delete", "patch"], "apiGroups": [""], "resources": ["secrets"],
          "resourceNames": ["x0"]},
+    ])
+}
+
+/// Of a binding in a namespace: so not of what has none.
+fn team() -> Value {
+    json!([
+        {"verbs": ["get", "list", "create", "patch"], "apiGroups": [""],
+         "resources": ["configmaps", "secrets"]},
+        {"verbs": ["*"], "apiGroups": ["diff.example"], "resources": ["widgets", "plinths"]},
     ])
 }
 
@@ -192,9 +232,10 @@ fn gadget() -> Value {
 fn widget() -> Value {
     let port = json!({
         "type": "object",
+        "description": "A port by its name.",
         "required": ["name", "port"],
         "properties": {
-            "name": {"type": "string", "maxLength": 8},
+            "name": {"type": "string", "maxLength": 8, "description": "Short,\nwith two lines."},
             "port": {"type": "integer", "format": "int32", "minimum": 1, "maximum": 65535},
             "protocol": {"type": "string", "default": "TCP"},
         },
@@ -214,6 +255,7 @@ fn widget() -> Value {
         "properties": {
             "spec": {
                 "type": "object",
+                "description": "What is wanted.",
                 "x-kubernetes-validations": [
                     {"rule": "!has(self.limit) || self.size <= self.limit",
                      "message": "size is above limit"},
