@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::iter::successors;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -170,6 +170,8 @@ impl Builder {
 
     /// Starts the server on the current tokio runtime.
     pub async fn build(mut self) -> Result<ApiServer, StartError> {
+        // Opening the file excludes other processes, before one of them makes the credentials.
+        let store = self.open()?;
         let credentials = match self.credentials.as_deref() {
             Some(path) => Credentials::keep(path)?,
             None => Credentials::generate()?,
@@ -184,14 +186,27 @@ impl Builder {
             counters: Arc::default(),
             audit: self.audit.take(),
         };
-        let (core, tasks) = self.start(&kept).await?;
+        let (core, tasks) = self.start(store, &kept).await?;
         let backend = Arc::new(Backend::new(core));
         Ok(ApiServer { backend, kept, listeners: Mutex::default(), tasks: Mutex::new(tasks) })
     }
 
+    /// Opens the store.
+    fn open(&mut self) -> Result<Store, DurabilityError> {
+        match (self.snapshot.take(), self.durability.take(), self.file.as_deref()) {
+            (Some(loaded), _, _) => Store::restored(loaded),
+            (None, Some(durability), _) => Store::open(durability),
+            (None, None, Some(path)) => Store::open(Box::new(FileDurability::open(path)?)),
+            (None, None, None) => Ok(Store::in_memory()),
+        }
+    }
+
     /// Starts a cluster.
-    async fn start(self, kept: &Kept) -> Result<(Arc<Core>, Vec<JoinHandle<()>>), StartError> {
-        let store = open(self.snapshot, self.durability, self.file.as_deref())?;
+    async fn start(
+        self,
+        store: Store,
+        kept: &Kept,
+    ) -> Result<(Arc<Core>, Vec<JoinHandle<()>>), StartError> {
         let mut tokens = kept.tokens.clone();
         tokens.0.extend(self.tokens.0);
         let core = Arc::new(Core {
@@ -214,20 +229,6 @@ impl Builder {
         let tasks = controllers::start(&core, self.quiet, pace);
         core.ready.store(true, Ordering::Release);
         Ok((core, tasks))
-    }
-}
-
-/// Opens the store of a cluster.
-fn open(
-    snapshot: Option<Loaded>,
-    durability: Option<Box<dyn Durability>>,
-    file: Option<&Path>,
-) -> Result<Store, DurabilityError> {
-    match (snapshot, durability, file) {
-        (Some(loaded), _, _) => Store::restored(loaded),
-        (None, Some(durability), _) => Store::open(durability),
-        (None, None, Some(path)) => Store::open(Box::new(FileDurability::open(path)?)),
-        (None, None, None) => Ok(Store::in_memory()),
     }
 }
 
@@ -310,9 +311,10 @@ impl ApiServer {
     /// An empty builder is a rebuilt cluster, with another uid of `kube-system`; one with a
     /// [`Builder::snapshot`] or with an older copy of the file is a restored backup. If the new
     /// cluster does not start, the old one can only be read.
-    pub async fn rebuild(&self, builder: Builder) -> Result<(), StartError> {
+    pub async fn rebuild(&self, mut builder: Builder) -> Result<(), StartError> {
         self.end_cluster().await;
-        let (core, tasks) = builder.start(&self.kept).await?;
+        let store = builder.open()?;
+        let (core, tasks) = builder.start(store, &self.kept).await?;
         self.backend.replace(core);
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner).extend(tasks);
         Ok(())

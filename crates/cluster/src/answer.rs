@@ -220,8 +220,9 @@ impl Failure {
             let name = name.split('"').next().unwrap_or_default();
             return cut(&format!("the webhook {name}"));
         }
-        // A refused right names user, verb and resource; other messages may quote the object.
-        if status.message.contains(" cannot ") && matches!(code, 401 | 403) {
+        // A refused right names user, verb and resource; other messages may quote the object, as
+        // those of an admission policy do.
+        if *code == 403 && is_about_a_right(&status.message) {
             return cut(&format!("the cluster: {}", status.message));
         }
         let fields = causes(status).iter().map(|it| it.field.as_str()).filter(|it| !it.is_empty());
@@ -260,6 +261,10 @@ impl From<kube_client::Error> for Failure {
             let status = is_real.then(|| status.clone());
             return Self::Refused(Refusal { code, after, status });
         }
+        if let kube_client::Error::SerdeError(_) = &error {
+            // The parser quotes what it does not understand.
+            return Self::NoAnswer("the response is not what was requested".to_owned());
+        }
         Self::no_answer(&error)
     }
 }
@@ -279,6 +284,12 @@ fn plain(code: u16, after: Option<Duration>) -> Row {
 /// A JSON patch whose test failed, or that does not fit, names neither kind nor object nor field.
 fn is_failed_patch(details: Option<&StatusDetails>) -> bool {
     details.is_none_or(|it| it.name.is_empty() && it.kind.is_empty() && it.causes.is_empty())
+}
+
+/// Whether a message is the one of a right that a user does not have.
+fn is_about_a_right(message: &str) -> bool {
+    let said = message.split_once("forbidden: ").map_or("", |(_, said)| said);
+    said.starts_with("User \"") && said.contains("\" cannot ")
 }
 
 fn causes(status: &Status) -> &[StatusCause] {
@@ -377,6 +388,31 @@ mod tests {
         });
         let refusal = Refusal::read(422, None, body.to_string().as_bytes());
         assert_eq!(Failure::Refused(refusal).row(), Row::Invalid);
+    }
+
+    /// Red by: any 403 that says "cannot" taken for a right.
+    // Requirement: KA-4
+    #[test]
+    fn the_message_of_a_policy_is_not_repeated() {
+        let text = |message: &str| {
+            let body = json!({
+                "kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden",
+                "message": message, "details": {"name": "a", "kind": "secrets"},
+            });
+            let refusal = Refusal::read(403, None, body.to_string().as_bytes());
+            Failure::Refused(refusal).text()
+        };
+        let policy = text(
+            "secrets \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied \
+             request: 'hunter2' cannot be a password",
+        );
+        assert_eq!(policy, "the cluster: 403 Forbidden of secrets a");
+        for right in [
+            "secrets \"a\" is forbidden: User \"ann\" cannot get resource \"secrets\"",
+            "forbidden: User \"ann\" cannot get path \"/metrics\"",
+        ] {
+            assert_eq!(text(right), format!("the cluster: {right}"));
+        }
     }
 
     // Requirement: KA-4

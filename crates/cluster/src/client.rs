@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, Limited};
 use hyper::Request;
 use hyper::header::{HeaderValue, RETRY_AFTER, USER_AGENT};
 use kube_client::Config;
@@ -20,6 +20,8 @@ use thiserror::Error;
 
 use crate::answer::{Failure, Refusal};
 
+/// The longest refusal that is read: a proxy may send anything.
+const REFUSAL_MAX: usize = 1024 * 1024;
 /// What this program calls itself in audit logs.
 const AGENT: &str = concat!("usher/", env!("CARGO_PKG_VERSION"));
 
@@ -157,7 +159,8 @@ impl Client {
         if head.status.is_success() {
             return Ok(body);
         }
-        let body = body.collect().await.map_err(|it| Failure::no_answer(&it))?.to_bytes();
+        let body = Limited::new(body, REFUSAL_MAX).collect().await;
+        let body = body.map_err(|it| Failure::no_answer(&*it))?.to_bytes();
         let after = head.headers.get(RETRY_AFTER).and_then(|it| it.to_str().ok()?.parse().ok());
         let after = after.map(Duration::from_secs);
         Err(Failure::Refused(Refusal::read(head.status.as_u16(), after, &body)))

@@ -5,9 +5,9 @@
 //! - A first answer pins, and only the same cluster raises its revision.
 //! - A guard or a pin is reset by an annotation only, which leaves an Event before it is carried
 //!   out.
-//!
 //! - A record with fewer writes than this process knows of, or none, is one of a cluster that was
-//!   restored: its guard trips, whatever its identity and revision say.
+//!   restored: its guard trips before anything else is written, whatever its identity and revision
+//!   say.
 //!
 //! What is recorded in the cluster itself is lost or restored with it: a cluster that was rebuilt
 //! or restored while no process of ours ran is not noticed. A process that saw a higher revision of
@@ -82,17 +82,19 @@ impl ConfigMapRecords {
 
     async fn read_record(&self, world: &str) -> Result<Option<WorldRecord>, Trouble> {
         let found = self.get(world).await?;
-        let writes = found.as_deref().map_or(0, writes);
-        if self.known(world).is_some_and(|known| writes < known.writes) {
-            return self.trip_restored(world).await.map(Some);
+        if self.before_loss(world, found.as_deref()).is_some() {
+            let tripped = self.change(world, |found| {
+                let found = found.ok_or(Trouble::Conflict)?;
+                Ok(Change::Keep(record(world, &found)?))
+            });
+            return tripped.await.map(Some);
         }
         let Some(found) = found else { return Ok(None) };
-        let is_reset = |name: &str| annotation(&found, name).is_some();
-        if is_reset(ANNOTATION_RESET_GUARD) || is_reset(ANNOTATION_RESET_PIN) {
+        if asks_for_reset(&found) {
             return self.reset(world).await.map(Some);
         }
         let record = record(world, &found)?;
-        self.know(world, writes, &record);
+        self.know(world, writes(&found), &record);
         Ok(Some(record))
     }
 
@@ -129,24 +131,27 @@ impl ConfigMapRecords {
         .await
     }
 
-    /// Trips the guard of a cluster that lost writes of ours.
-    async fn trip_restored(&self, world: &str) -> Result<WorldRecord, Trouble> {
-        let now = (self.clock)();
-        let known = self.known(world).ok_or(Trouble::Conflict)?;
-        self.change(world, |found| {
-            let mut record = match &found {
-                None => known.record.clone(),
-                Some(found) => record(world, found)?,
-            };
-            if found.as_deref().is_some_and(|found| writes(found) >= known.writes) {
-                // The read before was behind.
-                return Ok(Change::Keep(record));
-            }
+    /// What was known of a record that has fewer writes now.
+    fn before_loss(&self, world: &str, found: Option<&ConfigMap>) -> Option<Known> {
+        self.known(world).filter(|known| found.map_or(0, writes) < known.writes)
+    }
+
+    /// Trips the guard of a cluster that lost writes of ours. Any other write would hide the loss.
+    async fn trip_restored(
+        &self,
+        world: &str,
+        (found, known): (Option<Box<ConfigMap>>, Known),
+    ) -> Result<(), Trouble> {
+        let mut record = match found.as_deref() {
+            None => known.record,
+            Some(found) => record(world, found)?,
+        };
+        record.tripped_at = record.tripped_at.or_else(|| Some((self.clock)()));
+        // An annotation that was restored with it was meant for an earlier loss.
+        if self.put(world, found.map(without_resets), &record).await? {
             tracing::error!(world, "cluster was restored: mass-deletion guard tripped");
-            record.tripped_at = Some(record.tripped_at.unwrap_or(now));
-            Ok(Change::Write(found, record.clone(), record))
-        })
-        .await
+        }
+        Ok(())
     }
 
     /// Carries out what the annotations ask for.
@@ -154,8 +159,16 @@ impl ConfigMapRecords {
         let answered = pin::ask(&self.client).await.map_err(|failure| failure.trouble())?;
         let now = (self.clock)();
         for _ in 0..TRIES {
-            let Some(mut found) = self.get(world).await? else { break };
+            let Some(found) = self.get(world).await? else { break };
+            if let Some(known) = self.before_loss(world, Some(&found)) {
+                self.trip_restored(world, (Some(found), known)).await?;
+                continue;
+            }
             let mut record = record(world, &found)?;
+            if !asks_for_reset(&found) {
+                // Another process has carried it out.
+                return Ok(record);
+            }
             if let Some(note) = annotation(&found, ANNOTATION_RESET_GUARD) {
                 self.event(&found, ("GuardReset", &format!("mass-deletion guard reset: {note}")))
                     .await?;
@@ -167,10 +180,7 @@ impl ConfigMapRecords {
                 self.event(&found, ("PinReset", &message)).await?;
                 record.pin = answered.clone();
             }
-            let annotations = found.metadata.annotations.get_or_insert_default();
-            annotations.remove(ANNOTATION_RESET_GUARD);
-            annotations.remove(ANNOTATION_RESET_PIN);
-            if self.put(world, Some(found), &record).await? {
+            if self.put(world, Some(without_resets(found)), &record).await? {
                 tracing::warn!(world, "mass-deletion guard or pin reset by annotation");
                 return Ok(record);
             }
@@ -178,14 +188,19 @@ impl ConfigMapRecords {
         Err(Trouble::Conflict)
     }
 
-    /// Reads, decides and writes, until no other writer was faster.
+    /// Reads, decides and writes, until no other writer was faster. A loss is recorded first.
     async fn change<T>(
         &self,
         world: &str,
         decide: impl Fn(Option<Box<ConfigMap>>) -> Result<Change<T>, Trouble>,
     ) -> Result<T, Trouble> {
         for _ in 0..TRIES {
-            match decide(self.get(world).await?)? {
+            let found = self.get(world).await?;
+            if let Some(known) = self.before_loss(world, found.as_deref()) {
+                self.trip_restored(world, (found, known)).await?;
+                continue;
+            }
+            match decide(found)? {
                 Change::Keep(answer) => return Ok(answer),
                 Change::Write(map, record, answer) => {
                     if self.put(world, map, &record).await? {
@@ -356,6 +371,20 @@ fn writes(map: &ConfigMap) -> u64 {
 
 fn annotation<'a>(map: &'a ConfigMap, name: &str) -> Option<&'a str> {
     map.metadata.annotations.as_ref()?.get(name).map(String::as_str)
+}
+
+fn asks_for_reset(map: &ConfigMap) -> bool {
+    let names = [ANNOTATION_RESET_GUARD, ANNOTATION_RESET_PIN];
+    names.into_iter().any(|name| annotation(map, name).is_some())
+}
+
+/// The `ConfigMap` without what an operator asked for.
+fn without_resets(mut map: Box<ConfigMap>) -> Box<ConfigMap> {
+    if let Some(annotations) = map.metadata.annotations.as_mut() {
+        annotations.remove(ANNOTATION_RESET_GUARD);
+        annotations.remove(ANNOTATION_RESET_PIN);
+    }
+    map
 }
 
 /// Whether a failed write lost against another writer; anything else is trouble.

@@ -66,8 +66,14 @@ pub struct Kinds {
     served: RwLock<Arc<Served>>,
     /// How many readings began.
     begun: AtomicU64,
-    /// The number of the last one that succeeded; held during a reading.
-    done: tokio::sync::Mutex<u64>,
+    /// The last one that ended; held during a reading.
+    done: tokio::sync::Mutex<Reading>,
+}
+
+/// A reading that ended.
+struct Reading {
+    number: u64,
+    outcome: Result<(), Failure>,
 }
 
 #[derive(Debug, Default)]
@@ -130,23 +136,25 @@ impl Kinds {
     /// Reads discovery for the first time.
     pub async fn discover(client: Client) -> Result<Self, Failure> {
         let served = Arc::new(Served::read(&client, &Served::default()).await?);
-        let (served, done) = (RwLock::new(served), tokio::sync::Mutex::new(0));
+        let first = Reading { number: 0, outcome: Ok(()) };
+        let (served, done) = (RwLock::new(served), tokio::sync::Mutex::new(first));
         Ok(Self { client, served, begun: AtomicU64::new(0), done })
     }
 
     /// Reads discovery anew. Callers that wait for each other share a reading that began after they
-    /// asked.
+    /// asked, also one that failed: a cluster that does not answer keeps none waiting twice.
     pub async fn refresh(&self) -> Result<(), Failure> {
         let asked = self.begun.load(Ordering::Acquire);
         let mut done = self.done.lock().await;
-        if *done > asked {
-            return Ok(());
+        if done.number > asked {
+            return done.outcome.clone();
         }
         let number = self.begun.fetch_add(1, Ordering::AcqRel) + 1;
-        let served = Served::read(&self.client, &self.now()).await?;
-        *self.served.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(served);
-        *done = number;
-        Ok(())
+        let outcome = Served::read(&self.client, &self.now()).await.map(|served| {
+            *self.served.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(served);
+        });
+        *done = Reading { number, outcome: outcome.clone() };
+        outcome
     }
 
     /// A kind, if it is served.
@@ -259,10 +267,13 @@ async fn services(client: &Client) -> Result<Option<Services>, Failure> {
         let Some(spec) = service.spec else { continue };
         let group = spec.group.unwrap_or_default();
         let conditions = service.status.and_then(|it| it.conditions).unwrap_or_default();
-        if conditions.iter().any(|it| it.type_ == "Available" && it.status != "True") {
+        let available = conditions.iter().find(|it| it.type_ == "Available");
+        let is_behind = spec.service.is_some();
+        // A server behind this one that was not asked yet does not answer either.
+        if available.map_or(is_behind, |it| it.status != "True") {
             services.unavailable.insert(group.clone());
         }
-        if spec.service.is_some() {
+        if is_behind {
             services.aggregated.insert(group);
         }
     }

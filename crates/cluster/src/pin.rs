@@ -24,7 +24,8 @@ pub async fn ask(client: &Client) -> Result<Pin, Failure> {
     let request = Request::new("/api/v1/namespaces").list_metadata(&params);
     let list: ObjectList<PartialObjectMeta> = client.object(request).await?;
     let revision = list.metadata.resource_version.as_deref().and_then(revision);
-    let uid = list.items.into_iter().find_map(|it| it.metadata.uid);
+    let meant = list.items.into_iter().find(|it| it.metadata.name.as_deref() == Some(NAMESPACE));
+    let uid = meant.and_then(|it| it.metadata.uid).filter(|uid| !uid.is_empty());
     match (uid, revision) {
         (Some(uid), Some(revision)) => Ok(Pin { identity: Uid::new(uid), revision }),
         (None, _) => Err(Failure::NoAnswer(format!("there is no namespace {NAMESPACE}"))),

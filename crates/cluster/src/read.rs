@@ -7,12 +7,14 @@
 //!   lacks it, its definition is absent, and no server of its group fails to answer.
 //! - A failed request is unknown.
 
+use std::sync::{Mutex, PoisonError};
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_client::core::params::{GetParams, ListParams};
 use kube_client::core::{DynamicObject, ObjectList, PartialObjectMeta, Request};
 use serde::de::DeserializeOwned;
 use usher_domain::object::authority::{Authority, Pin};
-use usher_kernel::Unknown;
+use usher_kernel::{Uid, Unknown};
 
 use crate::answer::{Failure, ReadFailure};
 use crate::client::{Built, Client};
@@ -49,12 +51,16 @@ pub struct Cluster {
     pub client: Client,
     pub kinds: Kinds,
     pub revisions: Revisions,
+    /// Which cluster showed the revisions.
+    shown_by: Mutex<Option<Uid>>,
 }
 
 /// The reads of one snapshot, after the cluster said who it is.
 pub struct Snapshot<'a> {
     cluster: &'a Cluster,
     authority: Authority,
+    /// The revision that was shown before.
+    revision: u64,
 }
 
 /// An object or its metadata, as a response has it.
@@ -68,7 +74,7 @@ impl Cluster {
     /// Reads what the cluster serves.
     pub async fn open(client: Client) -> Result<Self, Failure> {
         let kinds = Kinds::discover(client.clone()).await?;
-        Ok(Self { client, kinds, revisions: Revisions::default() })
+        Ok(Self { client, kinds, revisions: Revisions::default(), shown_by: Mutex::default() })
     }
 
     /// What the cluster says it is, to be judged before the reads of a snapshot.
@@ -80,17 +86,32 @@ impl Cluster {
     /// `authority` how it was judged.
     pub fn snapshot(&self, answered: &Pin, authority: Authority) -> Snapshot<'_> {
         match authority {
-            Authority::Pinned => self.revisions.note(answered.revision),
+            Authority::Pinned => {
+                self.forget_others(&answered.identity);
+                self.revisions.note(answered.revision);
+            }
             Authority::Replaced => {}
         }
-        Snapshot { cluster: self, authority }
+        Snapshot { cluster: self, authority, revision: answered.revision }
+    }
+
+    /// Forgets the revisions of a cluster whose pin an operator has reset to another one: no
+    /// absence in that one would be recent enough.
+    fn forget_others(&self, identity: &Uid) {
+        let mut shown_by = self.shown_by.lock().unwrap_or_else(PoisonError::into_inner);
+        if shown_by.as_ref() == Some(identity) {
+            return;
+        }
+        if shown_by.replace(identity.clone()).is_some() {
+            self.revisions.forget();
+        }
     }
 }
 
 impl Snapshot<'_> {
     /// Whether an object is there; its metadata.
     pub async fn metadata(&self, target: &Target) -> Presence<ObjectMeta> {
-        match self.look::<PartialObjectMeta>(target).await {
+        match self.observe::<PartialObjectMeta>(target).await {
             Presence::Present(found) => Presence::Present(found.metadata),
             Presence::Absent => Presence::Absent,
             Presence::KindRemoved => Presence::KindRemoved,
@@ -100,10 +121,10 @@ impl Snapshot<'_> {
 
     /// Whether an object is there; all of it.
     pub async fn object(&self, target: &Target) -> Presence<DynamicObject> {
-        self.look(target).await
+        self.observe(target).await
     }
 
-    async fn look<T: Answered>(&self, target: &Target) -> Presence<T> {
+    async fn observe<T: Answered>(&self, target: &Target) -> Presence<T> {
         let kinds = &self.cluster.kinds;
         let mut kind = kinds.find(&target.group, &target.kind);
         if kind.is_none() {
@@ -141,7 +162,9 @@ impl Snapshot<'_> {
 
     /// Confirms an absence, or finds what was created meanwhile.
     async fn confirm<T: Answered>(&self, target: &Target, kind: &Kind) -> Presence<T> {
-        let floor = self.cluster.revisions.of(self.space(kind));
+        let space = self.space(kind);
+        let shown = if space.is_none() { self.revision } else { 0 };
+        let floor = self.cluster.revisions.of(space).max(shown);
         let params = ListParams::default().fields(&format!("metadata.name={}", target.name));
         let request = T::list(&kind.request(&target.namespace), &params);
         let list = self.cluster.client.object::<ObjectList<T>>(request).await;
@@ -153,9 +176,19 @@ impl Snapshot<'_> {
             Err(ReadFailure::ObjectAbsent) => return Presence::Unknown(Unknown::Unreachable),
             Err(ReadFailure::Unknown(why)) => return Presence::Unknown(why),
         };
+        let is_whole = list.metadata.continue_.as_deref().is_none_or(str::is_empty);
+        let is_whole_and_empty = list.items.is_empty() && is_whole;
         let is_meant = |it: &T| it.meta().name.as_deref() == Some(&target.name);
         if let Some(found) = list.items.into_iter().find(is_meant) {
             return self.present(kind, found);
+        }
+        if !is_whole_and_empty {
+            // The selector was not understood.
+            return Presence::Unknown(Unknown::Unreachable);
+        }
+        if self.authority == Authority::Replaced {
+            // Its revisions are those of another cluster.
+            return self.believed(Presence::Absent);
         }
         let revision = list.metadata.resource_version.as_deref().and_then(pin::revision);
         let Some(revision) = revision.filter(|it| *it >= floor) else {
@@ -187,6 +220,9 @@ impl Snapshot<'_> {
             None => return Presence::Unknown(Unknown::Forbidden),
         }
         let name = format!("{plural}.{}", target.group);
+        if !is_segment(&name) {
+            return Presence::Unknown(Unknown::Unreachable);
+        }
         let request = Request::new(DEFINITIONS).get_metadata(&name, &GetParams::default());
         let definition = client.object::<PartialObjectMeta>(request).await;
         match definition.map_err(|failure| failure.read()) {

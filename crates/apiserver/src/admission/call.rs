@@ -33,6 +33,8 @@ use crate::status::Refusal;
 
 /// The largest answer that is read.
 const ANSWER_MAX: usize = 3 * 1024 * 1024;
+/// How many pools are kept: endpoints and authorities come and go.
+const POOLS_MAX: usize = 64;
 /// How long a webhook has when its configuration says nothing.
 const PATIENCE: u64 = 10;
 
@@ -174,6 +176,9 @@ impl Webhooks {
             return Ok(pool.clone());
         }
         let pool = verified_by(ca_bundle, address)?;
+        if pools.len() >= POOLS_MAX {
+            pools.clear();
+        }
         pools.insert(key, pool.clone());
         Ok(pool)
     }

@@ -61,7 +61,8 @@ pub(crate) async fn review(
     }
     let mut warnings = Vec::new();
     let mut request = None;
-    if !bindings.objects.is_empty() {
+    // No policy is evaluated for what is never stored; webhooks are called for it.
+    if !bindings.objects.is_empty() && !ctx.resource.is_review() {
         let request = request.get_or_insert_with(|| self::request(ctx, reviewed));
         let bindings: Vec<_> = bindings.objects.values().map(|entry| entry.value()).collect();
         warnings = policy::review(ctx, reviewed, (&bindings, request))?;

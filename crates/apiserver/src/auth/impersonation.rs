@@ -8,6 +8,7 @@ use super::access::{Action, decide, forbidden};
 use super::{AUTHENTICATED, UNAUTHENTICATED, User};
 use crate::core::Core;
 use crate::http::query::decode;
+use crate::meta::name::{label, subdomain};
 use crate::status::Refusal;
 
 const USER: &str = "impersonate-user";
@@ -41,7 +42,11 @@ pub(crate) fn impersonated(core: &Core, user: User, headers: &HeaderMap) -> Resu
         let decision = decide(core, &user, &action);
         if decision.allowed { Ok(()) } else { Err(forbidden(&user, &action, &decision.reason)) }
     };
+    // A name of another form is one of a user, as in Kubernetes.
     let account = name.strip_prefix(ACCOUNT).and_then(|rest| rest.split_once(':'));
+    let account = account.filter(|(namespace, account)| {
+        label(namespace).is_empty() && subdomain(account).is_empty()
+    });
     match account {
         Some((namespace, account)) => may(asked(("", "serviceaccounts", ""), namespace, account))?,
         None => may(asked(("", "users", ""), "", &name))?,

@@ -40,7 +40,7 @@ pub(super) struct Feed {
     discovery: Option<Discovery>,
 }
 
-/// The kinds that are known until the next look.
+/// The kinds that are known until discovery is read again.
 struct Discovery {
     interval: Duration,
     next: Instant,
@@ -72,16 +72,16 @@ impl Feed {
     /// Waits for a change; `None` on shutdown. Returns whether the served or visible kinds changed.
     pub(super) async fn wait(&mut self) -> Option<bool> {
         let core = self.core.clone();
-        let next_look = self.discovery.as_ref().map(|it| it.next);
+        let next_reading = self.discovery.as_ref().map(|it| it.next);
         tokio::select! {
             biased;
             _ = self.ending.wait_for(|ending| *ending) => return None,
             _ = self.kinds.changed() => return Some(self.discovery.is_none()),
             _ = self.faults.changed() => return Some(true),
-            () = until(next_look) => {}
+            () = until(next_reading) => {}
             () = core.store.changed_after(self.head) => return Some(false),
         }
-        Some(self.look())
+        Some(self.discover())
     }
 
     /// Whether the collector does not know a kind: a fault hides it, or it is new.
@@ -91,7 +91,7 @@ impl Feed {
     }
 
     /// Learns the served kinds; returns whether there are others than before.
-    fn look(&mut self) -> bool {
+    fn discover(&mut self) -> bool {
         let Some(discovery) = self.discovery.as_mut() else { return false };
         discovery.next = Instant::now() + discovery.interval;
         let known = served(&self.core);

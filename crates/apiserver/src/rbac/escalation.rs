@@ -15,6 +15,8 @@ use crate::status::Refusal;
 use crate::verbs::RequestContext;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
+/// The rights of one grant that are compared; a rule multiplies its verbs, groups, resources and names.
+const RIGHTS_MAX: usize = 100_000;
 /// Metadata that the garbage collector may change.
 const COLLECTED: [&str; 4] = ["finalizers", "managedFields", "ownerReferences", "resourceVersion"];
 
@@ -106,6 +108,9 @@ fn forbidden(ctx: &RequestContext<'_>, object: &Value, why: &str) -> Refusal {
 
 /// Whether the rules of the user cover these; what is missing otherwise.
 fn covers(ctx: &RequestContext<'_>, granted: &[Value]) -> Result<(), String> {
+    if granted.iter().map(count).fold(0, usize::saturating_add) > RIGHTS_MAX {
+        return Err(format!("its rules grant more than {RIGHTS_MAX} rights: name fewer, or use *"));
+    }
     let own = rules(ctx.core, ctx.user, ctx.namespace);
     let missing = missing(&own, granted);
     if missing.is_empty() { Ok(()) } else { Err(sentence(ctx.user, &missing)) }
@@ -133,10 +138,19 @@ enum Place {
     Resource {
         group: String,
         resource: String,
-        /// Empty for all objects.
-        name: String,
+        /// Without one all objects. The empty name is one: a collection has it.
+        name: Option<String>,
     },
     Path(String),
+}
+
+/// How many rights a rule has.
+fn count(rule: &Value) -> usize {
+    let [verbs, groups, resources, names, paths] =
+        ["verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs"]
+            .map(|field| list(rule, field).len());
+    let objects = groups.saturating_mul(resources).saturating_mul(names.max(1));
+    verbs.saturating_mul(objects.saturating_add(paths))
 }
 
 /// The rights of some rules that other rules do not have.
@@ -147,16 +161,17 @@ fn missing(own: &[Value], granted: &[Value]) -> Vec<Right> {
 
 fn rights(rule: &Value) -> Vec<Right> {
     let mut found = Vec::new();
-    let names: Vec<&str> = match list(rule, "resourceNames") {
-        names if names.is_empty() => vec![""],
-        names => names,
+    let names: Vec<Option<&str>> = match list(rule, "resourceNames") {
+        names if names.is_empty() => vec![None],
+        names => names.into_iter().map(Some).collect(),
     };
     for verb in list(rule, "verbs") {
         let mut add = |place| found.push(Right { verb: verb.to_owned(), place });
         for group in list(rule, "apiGroups") {
             for resource in list(rule, "resources") {
                 for name in &names {
-                    let [group, resource, name] = [group, resource, name].map(str::to_owned);
+                    let [group, resource] = [group, resource].map(str::to_owned);
+                    let name = name.map(str::to_owned);
                     add(Place::Resource { group, resource, name });
                 }
             }
@@ -181,7 +196,8 @@ fn has(rule: &Value, right: &Right) -> bool {
             any("apiGroups", group)
                 && (any("resources", resource)
                     || face.is_some_and(|face| list(rule, "resources").contains(&face.as_str())))
-                && (names.is_empty() || names.contains(&name.as_str()))
+                && (names.is_empty()
+                    || name.as_ref().is_some_and(|it| names.contains(&it.as_str())))
         }
         Place::Path(path) => list(rule, "nonResourceURLs").iter().any(|given| {
             let start = given.ends_with('*').then(|| given.trim_end_matches('*'));
@@ -217,10 +233,9 @@ fn described(missing: &[Right]) -> Vec<String> {
     }
     for (place, verbs) in by_place {
         let Place::Resource { group, resource, name } = place else { continue };
-        let named = match name.as_str() {
-            "" => String::new(),
-            name => format!(", ResourceNames:[{}]", quoted(name)),
-        };
+        let named = name.as_ref();
+        let named = named.map(|name| format!(", ResourceNames:[{}]", quoted(name)));
+        let named = named.unwrap_or_default();
         let verbs: Vec<String> = verbs.into_iter().map(quoted).collect();
         let (group, resource) = (quoted(group), quoted(resource));
         let verbs = verbs.join(" ");
@@ -258,6 +273,9 @@ mod tests {
         let named = rule(json!(["get"]), json!([""]), json!(["maps"]), json!(["x"]));
         assert!(covered(&own, &named), "all names are more than one");
         assert!(!covered(&named, &rule(json!(["get"]), json!([""]), json!(["maps"]), none())));
+        let collection = rule(json!(["get"]), json!([""]), json!(["maps"]), json!([""]));
+        let every = rule(json!(["get"]), json!([""]), json!(["maps"]), none());
+        assert!(covered(&every, &collection) && !covered(&collection, &every), "one empty name");
         let all = rule(json!(["*"]), json!(["*"]), json!(["*"]), none());
         assert!(covered(&all, &own) && covered(&all, &all) && !covered(&own, &all));
         let star_verb = rule(json!(["*"]), json!([""]), json!(["maps"]), none());
@@ -270,5 +288,18 @@ mod tests {
         assert!(covered(&start, &paths(json!(["get"]), json!(["/a/b", "/a/*"]))));
         assert!(!covered(&start, &paths(json!(["get"]), json!(["/a"]))));
         assert!(!covered(&all, &start), "resources are no paths");
+    }
+    // Requirement: AK-69
+    #[test]
+    fn rights_are_counted_before_they_are_compared() {
+        let many: Vec<String> = (0..1_000).map(|number| number.to_string()).collect();
+        let rule = json!({
+            "verbs": many, "apiGroups": many, "resources": many, "resourceNames": many,
+        });
+        assert_eq!(count(&rule), 1_000_000_000_000);
+        let small = json!({"verbs": ["a", "b"], "apiGroups": [""], "resources": ["c"]});
+        assert_eq!((count(&small), rights(&small).len()), (2, 2));
+        let paths = json!({"verbs": ["a", "b"], "nonResourceURLs": ["/c", "/d"]});
+        assert_eq!((count(&paths), rights(&paths).len()), (4, 4));
     }
 }

@@ -213,6 +213,13 @@ async fn impersonation_needs_a_right_and_acts_as_the_other_user() {
                    \"serviceaccounts\" in API group \"\" in the namespace \"default\"";
     let (code, answer) = with_headers(&bob, MAPS, &account).await;
     assert_eq!((code, &answer["message"]), (403, &json!(message)), "{answer}");
+    for name in ["default:r:s", ":r", "default:", "default"] {
+        let user = format!("system:serviceaccount:{name}");
+        let (code, answer) = with_headers(&bob, MAPS, &[("impersonate-user", &user)]).await;
+        let message = answer["message"].as_str().unwrap_or_default();
+        let of_users = message.contains("cannot impersonate resource \"users\"");
+        assert!(code == 403 && of_users, "{name} names no account: {answer}");
+    }
     let granted = json!({
         "verbs": ["impersonate"], "apiGroups": [""], "resources": ["users"],
         "resourceNames": ["ann"],

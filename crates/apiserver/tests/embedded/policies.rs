@@ -136,6 +136,28 @@ async fn a_policy_sees_the_request_the_old_object_and_the_namespace() {
     assert_eq!((code, &status["message"]), (422, &denied("a", "k is fixed")));
 }
 
+/// Red by: a policy for everything that answers `kubectl auth can-i`.
+// Requirement: AK-70
+#[tokio::test]
+async fn a_policy_for_everything_judges_no_review() {
+    let everything = json!([{
+        "apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"],
+    }]);
+    let rules = json!({
+        "matchConstraints": {"resourceRules": everything},
+        "validations": [{"expression": "false"}],
+    });
+    let server = server_with(&rules, &["Deny"], &json!({})).await;
+    assert_eq!(create(&server, MAPS, &map("a", &json!({}))).await.0, 422);
+    let reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let review = json!({
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {"verb": "get", "resource": "configmaps"}},
+    });
+    let (code, answer) = create(&server, reviews, &review).await;
+    assert_eq!((code, &answer["status"]["allowed"]), (201, &json!(true)), "{answer}");
+}
+
 // Requirement: AK-70
 #[tokio::test]
 async fn selectors_and_excluded_rules_limit_a_binding() {

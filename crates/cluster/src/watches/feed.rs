@@ -56,12 +56,14 @@ impl Feed {
     pub(super) async fn run(self) {
         let mut from = None;
         let mut attempts = 0;
+        let mut is_lasting = false;
         loop {
             let opened = Instant::now();
             let (end, is_alive) = self.follow(from.take()).await;
             // A watch that ends as soon as it is opened must not be opened in a loop.
             let term = self.cluster.client.bounds().watch / 2;
             attempts = if is_alive || opened.elapsed() >= term { 0 } else { attempts + 1 };
+            is_lasting &= attempts > 0;
             match end {
                 End::Resume(resume) => {
                     from = Some(resume);
@@ -71,7 +73,7 @@ impl Feed {
                 End::Broken { after } => {
                     attempts = attempts.max(1);
                     self.hear(Hearing::Interrupted);
-                    if attempts == LASTING {
+                    if attempts >= LASTING && !std::mem::replace(&mut is_lasting, true) {
                         self.feeds.wake_all(&self.subject);
                     }
                     self.pause(attempts, after).await;
@@ -85,7 +87,8 @@ impl Feed {
                     self.wake_if_new(Hearing::NotServed);
                     // It may be served since discovery was read, and is not told again then.
                     match self.cluster.kinds.of(&self.subject.resource) {
-                        None => self.served.notified().await,
+                        None if self.feeds.is_definition_heard() => self.served.notified().await,
+                        None => tokio::time::sleep(self.settings.deaf).await,
                         Some(_) => self.pause(attempts, None).await,
                     }
                 }

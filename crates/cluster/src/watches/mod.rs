@@ -6,7 +6,8 @@
 //!                   │   410, broken ◀─────┤  (then each interested item is woken once)
 //!                   │   its end ──────────┴─▶ watch again from its last revision
 //!   right given ────┤◀─ deaf: 403, tried every 30 s
-//!   kind served ────┘◀─ not served: its definition is gone
+//!   kind served ────┘◀─ not served: its definition is gone, and tells when it is back; tried
+//!                       every 30 s while definitions are not heard
 //! ```
 //!
 //! **Invariants**
@@ -42,6 +43,11 @@ use feed::Feed;
 use interest::{Interests, Waker};
 use stream::Change;
 
+/// The resources whose changes change what is served.
+const TELLING: [(&str, &str); 2] = [
+    ("apiextensions.k8s.io", "customresourcedefinitions"),
+    ("apiregistration.k8s.io", "apiservices"),
+];
 /// How often discovery is read again after a definition changed, for a kind that is not served
 /// yet: it is served a little later than it is defined.
 const SETTLING: u32 = 6;
@@ -147,11 +153,7 @@ impl Watches {
             let changed = Arc::clone(&changed);
             Arc::new(move || changed.notify_one())
         };
-        let all = [
-            ("apiextensions.k8s.io", "customresourcedefinitions"),
-            ("apiregistration.k8s.io", "apiservices"),
-        ];
-        let interests = all.map(|(group, plural)| {
+        let interests = TELLING.map(|(group, plural)| {
             let subject = Subject { resource: Resource::new(group, plural), only: None };
             watches.subscribe(subject, Selection::Any, Waker::Item(Arc::clone(&wake)))
         });
@@ -280,18 +282,29 @@ impl Feeds {
         woken.into_iter().flatten().for_each(|wake| wake.wake(None));
     }
 
-    /// Tells the watches whose kind was not served and is now; whether any is left.
+    /// Whether the watches that tell of a kind's definition can be relied on.
+    fn is_definition_heard(&self) -> bool {
+        let feeds = self.lock();
+        let mut telling = feeds.iter().filter(|(subject, _)| {
+            TELLING.contains(&(&*subject.resource.group, &*subject.resource.plural))
+        });
+        telling.all(|(_, entry)| !entry.hearing.needs_poll())
+    }
+
+    /// Tells the watches whose kind was not served and is now, or that nothing else would tell;
+    /// whether any is left.
     fn tell_served(&self, cluster: &Cluster) -> bool {
+        let is_heard = self.is_definition_heard();
         let mut is_left = false;
         for (subject, entry) in self.lock().iter() {
             if entry.hearing != Hearing::NotServed {
                 continue;
             }
-            if cluster.kinds.of(&subject.resource).is_some() {
+            let is_served = cluster.kinds.of(&subject.resource).is_some();
+            if is_served || !is_heard {
                 entry.served.notify_one();
-            } else {
-                is_left = true;
             }
+            is_left |= !is_served;
         }
         is_left
     }

@@ -210,6 +210,27 @@ async fn a_cluster_that_lost_writes_of_ours_trips_its_guard() {
     assert_eq!((tripped.pin, tripped.tripped_at.is_some()), (open.pin, true), "it is gone");
 }
 
+/// Red by: a write that counts on from what was lost, or an annotation that was restored with it.
+// Requirement: KA-17
+#[tokio::test]
+async fn a_write_after_a_loss_does_not_hide_it() {
+    let server = prepared().await;
+    let records = records(admin(&server));
+    records.pin("w", pin("a", 5)).await.expect("a record");
+    let older = done(&server, ("GET", RECORD), &Value::Null).await["data"].clone();
+    records.pin("w", pin("a", 6)).await.expect("a record");
+    let annotations = json!({"usher.dev/reset-guard": "of an earlier loss"});
+    let restored = json!({"data": older, "metadata": {"annotations": annotations}});
+    done(&server, ("PATCH", RECORD), &restored).await;
+    let raised = records.pin("w", pin("a", 7)).await.expect("a record");
+    assert_eq!((raised.pin.revision, raised.tripped_at.is_some()), (7, true));
+    assert_eq!(records.read("w").await, Ok(Some(raised.clone())), "nothing asks for its reset");
+    assert_eq!(events(&server).await, []);
+    done(&server, ("DELETE", RECORD), &Value::Null).await;
+    let made = records.pin("w", pin("a", 8)).await.expect("a record");
+    assert_eq!((made.pin.revision, made.tripped_at), (8, raised.tripped_at));
+}
+
 // Requirement: KA-9
 #[tokio::test]
 async fn a_record_that_cannot_be_read_or_written_is_trouble() {

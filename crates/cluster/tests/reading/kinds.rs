@@ -82,6 +82,17 @@ async fn readings_that_wait_for_each_other_are_shared() {
     }
     let made = count(&server, "list", services) - before;
     assert!((1..=2).contains(&made), "{made} readings for 20 callers");
+    server.set_faults(|asked| match asked.resource.as_str() {
+        "apiservices.apiregistration.k8s.io" => Fault::Refuse(503),
+        _ => Fault::None,
+    });
+    let before = count(&server, "list", services);
+    let all: Vec<_> = (0..20).map(|_| kinds.refresh()).collect();
+    for answer in futures_util::future::join_all(all).await {
+        answer.expect_err("it does not answer");
+    }
+    let made = count(&server, "list", services) - before;
+    assert!((1..=2).contains(&made), "{made} failed readings for 20 callers");
 }
 
 // Requirement: KA-7

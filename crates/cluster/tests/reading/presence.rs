@@ -131,6 +131,44 @@ async fn an_absence_in_another_cluster_is_unknown_and_raises_no_revision() {
     assert_eq!(seen(&cluster, &a_well(), Authority::Replaced).await, "ClusterReplaced");
 }
 
+/// Red by: revisions of a cluster that is gone, held against the one in its place.
+// Requirement: KA-5
+#[tokio::test]
+async fn an_absence_in_a_rebuilt_cluster_counts_after_its_pin_was_reset() {
+    let server = server().await;
+    let cluster = opened(admin(&server)).await;
+    for number in 0..100 {
+        done(&server, ("POST", MAPS), &map(&format!("m{number}"))).await;
+    }
+    assert_eq!(pinned(&cluster, &config_map("a")).await, "absent");
+    let before = cluster.ask().await.expect("a pin");
+    server.rebuild(ApiServer::builder()).await.expect("a rebuilt cluster");
+    let after = cluster.ask().await.expect("a pin");
+    assert!(before.judge(&after) == Authority::Replaced && after.revision < before.revision);
+    assert_eq!(seen(&cluster, &config_map("a"), Authority::Replaced).await, "ClusterReplaced");
+    assert_eq!(pinned(&cluster, &config_map("a")).await, "absent", "an operator accepted it");
+    assert!(cluster.revisions.highest() < before.revision);
+}
+
+/// Red by: an empty page, or a list of other objects, taken for absence.
+// Requirement: KA-5
+#[tokio::test]
+async fn a_list_that_is_not_the_whole_answer_is_unknown() {
+    let server = server().await;
+    let other = json!({
+        "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+        "metadata": {"name": "other", "uid": "u", "resourceVersion": "1"},
+    });
+    for (items, token) in [(json!([other]), ""), (json!([]), "more")] {
+        let list = json!({
+            "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "items": items,
+            "metadata": {"resourceVersion": "1000000", "continue": token},
+        });
+        let cluster = opened(answering(&server, MAPS, &list)).await;
+        assert_eq!(pinned(&cluster, &config_map("a")).await, "Unreachable", "{list}");
+    }
+}
+
 // Requirement: KA-5
 #[tokio::test]
 async fn an_object_that_is_created_between_the_reads_is_present() {
@@ -158,6 +196,8 @@ async fn a_removed_kind_is_not_an_absent_object() {
     assert_eq!(pinned(&cluster, &a_well()).await, "kind removed", "also by its recorded plural");
     let forgotten = Target { plural: None, ..a_well() };
     assert_eq!(pinned(&cluster, &forgotten).await, "Unreachable", "no plural, no definition");
+    let elsewhere = Target { group: "deep.example/status".into(), ..a_well() };
+    assert_eq!(pinned(&cluster, &elsewhere).await, "Unreachable", "no definition has this name");
     define(&server).await;
     assert_eq!(pinned(&cluster, &a_well()).await, "absent", "of the kind that is served again");
 }
@@ -201,9 +241,16 @@ async fn a_kind_whose_server_does_not_answer_is_not_removed() {
         },
         "status": {"conditions": [{"type": "Available", "status": "False"}]},
     });
-    for (group, wanted) in [("deep.example", "Unreachable"), ("far.example", "kind removed")] {
+    let said = service["status"].clone();
+    let cases = [
+        ("deep.example", &said, "Unreachable"),
+        ("deep.example", &json!({}), "Unreachable"),
+        ("far.example", &said, "kind removed"),
+    ];
+    for (group, status, wanted) in cases {
         let mut list = json!({"kind": "APIServiceList", "metadata": {}, "items": [service]});
         list["items"][0]["spec"]["group"] = json!(group);
+        list["items"][0]["status"] = status.clone();
         let path = "/apis/apiregistration.k8s.io/v1/apiservices";
         let cluster = opened(answering(&server, path, &list)).await;
         assert_eq!(pinned(&cluster, &a_well()).await, wanted, "{group}");

@@ -286,6 +286,31 @@ async fn a_broken_watch_backs_off_and_wakes_its_items_when_it_is_back() {
     item.reaches(4).await;
 }
 
+/// Red by: an interruption that is counted past the attempt at which it lasts.
+// Requirement: KA-13
+#[tokio::test(start_paused = true)]
+async fn an_interruption_between_forgotten_revisions_wakes_when_it_lasts() {
+    let server = server().await;
+    let watches = watching(admin(&server)).await;
+    let (item, interest) = followed(&watches, "a").await;
+    item.reaches(1).await;
+    let asked_so_far = AtomicUsize::new(0);
+    server.set_faults(move |asked| {
+        if asked.resource != "configmaps" || asked.user != "admin" {
+            return Fault::None;
+        }
+        match asked_so_far.fetch_add(1, Ordering::SeqCst) {
+            1 | 2 => Fault::Refuse(410),
+            _ => Fault::Refuse(503),
+        }
+    });
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    assert_eq!((interest.hearing(), item.woken()), (Hearing::Interrupted, 2), "once");
+    server.clear_faults();
+    live(&interest).await;
+    item.reaches(3).await;
+}
+
 // Requirement: KA-14
 #[tokio::test(start_paused = true)]
 async fn a_watch_ends_with_its_kind_and_begins_again_with_it() {
@@ -302,13 +327,17 @@ async fn a_watch_ends_with_its_kind_and_begins_again_with_it() {
     settle().await;
     let seen = item.woken();
     assert!(seen >= 3, "its object and its kind went: {seen}");
+    // Discovery is a path and no resource.
     let requests = || {
         count(&server, "watch", "wells.deep.example")
             + count(&server, "list", "wells.deep.example")
-            + count(&server, "list", "")
-            + count(&server, "watch", "")
+            + count(&server, "list", "apiservices.apiregistration.k8s.io")
+            + count(&server, "get", "")
     };
+    // For a while a definition that is gone may be one that is served late.
+    tokio::time::sleep(Duration::from_mins(5)).await;
     let before = requests();
+    assert!(before > 0 && count(&server, "get", "") > 0, "requests for discovery are counted");
     tokio::time::sleep(Duration::from_hours(1)).await;
     assert_eq!((requests(), item.woken()), (before, seen), "nothing is asked of it");
     assert!(!interest.hearing().needs_poll());
@@ -318,6 +347,26 @@ async fn a_watch_ends_with_its_kind_and_begins_again_with_it() {
     let seen = item.woken();
     done(&server, ("POST", WELLS), &well("a")).await;
     item.reaches(seen + 1).await;
+}
+
+/// Red by: a wait for a definition that nothing tells of.
+// Requirement: KA-14
+#[tokio::test(start_paused = true)]
+async fn without_a_right_on_definitions_a_kind_to_come_is_tried() {
+    let server = server().await;
+    grant(&server, "ann", ("deep.example", "wells")).await;
+    let watches = watching(user(&server, "ann")).await;
+    let item = Item::new();
+    let interest = watches.interest(&wells(), object("a"), &item.wake).expect("an interest");
+    until(async || interest.hearing() == Hearing::NotServed).await;
+    settle().await;
+    let tried = count(&server, "get", "");
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    let tried = count(&server, "get", "") - tried;
+    assert!((38..=60).contains(&tried), "{tried} readings of two paths in ten minutes");
+    define(&server).await;
+    live(&interest).await;
+    item.reaches(2).await;
 }
 
 // Requirement: KA-14
