@@ -4,15 +4,18 @@
 //! where a record is kept, and which replica acts.
 //!
 //! ```text
-//!   watches ──wake──▶ an item ──▶ pin ──▶ read ──▶ facts for the domain's rules
-//!                                          │
-//!                  client ◀── kinds ◀──────┴──▶ answer: present, absent, kind removed, unknown
+//!   lease ──term──▶ runner ──steps──▶ an item ──▶ pin ──▶ read ──▶ facts for the domain's rules
+//!   watches ──wake────▲                                    │
+//!                  client ◀── kinds ◀──────────────────────┴──▶ answer: present, absent, kind
+//!                    ▲                                                  removed, unknown
+//!                    └── a mutating request, if the term permits it
 //! ```
 //!
 //! **Invariants**
 //! - A request is sent once and has a bound; the reconcile loop owns time and retries.
 //! - Absence is a confirmed answer of the pinned cluster; everything else is unknown.
 //! - A watch wakes and is never read from.
+//! - One process acts; one that was overtaken sends nothing.
 //!
 //! **Absent**: SQL, and every decision about what to do next.
 

@@ -1,12 +1,12 @@
 //! The elector: waits for the Lease, holds it, and releases it when nothing uses its term.
 //!
 //! ```text
-//!                   a whole lease without a change, or released
-//!   waits, by a watch ────────────────────────────────────────▶ holds: renews, each by compare-and-set
-//!        ▲                                                          │
-//!        └──── taken by another, or not renewed for a whole lease ──┤
-//!                                                                   └─ stopped: waits for the users
-//!                                                                      of its term, then releases
+//!               a whole lease without a change, or released
+//!   waits, by a watch ──────────────────────────────────▶ holds: renews by compare-and-set
+//!        ▲                                                    │
+//!        └─ taken by another, or not renewed for a lease ─────┤
+//!                                                             └─ stopped: waits for the users
+//!                                                                of its term, then releases
 //! ```
 //!
 //! **Invariants**
@@ -108,7 +108,7 @@ impl Elector {
     }
 
     /// Runs until it is stopped. What uses the term should be stopped before: the Lease is renewed
-    /// for as long as something does, one lease and a request more at most, and released after that.
+    /// for as long as something does, one lease and a request more at most, and then released.
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
         while !*stop.borrow() {
             let held = tokio::select! {
@@ -133,7 +133,8 @@ impl Elector {
                     tokio::time::sleep(pause).await;
                 }
                 Err(failure) => {
-                    tracing::debug!(lease = %self.settings.name, ?failure, "failed to acquire lease");
+                    let lease = &self.settings.name;
+                    tracing::debug!(%lease, ?failure, "failed to acquire lease");
                     tokio::time::sleep(self.pause(failures, &failure)).await;
                     failures += 1;
                 }
@@ -221,8 +222,8 @@ impl Elector {
         whole.saturating_sub(self.clock.elapsed().saturating_sub(since))
     }
 
-    /// Whether it was released, with nothing left on its way. One of a cluster that was restored may
-    /// be of before a term which still runs.
+    /// Whether it was released, with nothing left on its way. One of a cluster that was restored
+    /// may be of before a term which still runs.
     fn is_free(&self, lease: &Lease) -> bool {
         lease.is_released() && lease.epoch() >= self.epoch
     }

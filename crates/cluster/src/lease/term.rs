@@ -122,9 +122,10 @@ impl Term {
         self.may_send()?;
         let state = &self.0.state;
         let sent = state.clock.elapsed();
-        let mut request = pin!(request);
+        let (mut request, mut ended) = (pin!(request), pin!(self.ended()));
         let checked = std::future::poll_fn(|context| {
-            if state.has_ended() || state.clock.elapsed().saturating_sub(sent) > state.bounds.1 {
+            let is_late = state.clock.elapsed().saturating_sub(sent) > state.bounds.1;
+            if is_late || state.has_ended() || ended.as_mut().poll(context).is_ready() {
                 return Poll::Ready(None);
             }
             request.as_mut().poll(context).map(Some)
