@@ -69,7 +69,7 @@ struct Held {
 /// How waiting ended.
 enum Waited {
     /// The Lease may be taken.
-    Free(Option<Lease>),
+    Free(Option<Box<Lease>>),
     /// It has to be read again.
     Again,
 }
@@ -151,7 +151,7 @@ impl Elector {
         let holding = Holding { identity, epoch, acquired };
         let duration = self.settings.times.lease();
         let name = &self.settings.name;
-        let taken = name.acquire(&self.client, lease.as_ref(), (&holding, duration)).await;
+        let taken = name.acquire(&self.client, lease.as_deref(), (&holding, duration)).await;
         match taken {
             Ok(taken) if taken.is_held_as(&holding) => {
                 let is_clean = lease.is_some_and(|it| self.is_free(&it));
@@ -170,13 +170,13 @@ impl Elector {
         self.observe(lease.as_ref());
         loop {
             if self.remaining(lease.as_ref()).is_zero() {
-                return Ok(Waited::Free(lease));
+                return Ok(Waited::Free(lease.map(Box::new)));
             }
             let mut stream = self.settings.name.watch(&self.client, revision).await?;
             loop {
                 let remaining = self.remaining(lease.as_ref());
                 if remaining.is_zero() {
-                    return Ok(Waited::Free(lease));
+                    return Ok(Waited::Free(lease.map(Box::new)));
                 }
                 let shown = tokio::select! {
                     shown = stream.next() => shown,

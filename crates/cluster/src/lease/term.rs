@@ -134,7 +134,7 @@ impl Term {
         if answered.is_none() {
             self.note_unanswered();
         }
-        answered.ok_or_else(|| state.refused("a request was cut off"))
+        answered.ok_or_else(|| refused("a request was cut off"))
     }
 
     /// Notes that a request was sent whose answer is not known.
@@ -193,11 +193,11 @@ impl Drop for TermControl {
 impl State {
     fn may_send(&self) -> Result<(), Trouble> {
         if self.has_ended() {
-            return Err(self.refused("the term has ended"));
+            return Err(refused("the term has ended"));
         }
         let renewed = Duration::from_micros(self.renewed.load(Ordering::Acquire));
         if self.clock.elapsed().saturating_sub(renewed) > self.bounds.0 {
-            return Err(self.refused("the lease was not renewed in time"));
+            return Err(refused("the lease was not renewed in time"));
         }
         Ok(())
     }
@@ -205,10 +205,10 @@ impl State {
     fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Acquire)
     }
+}
 
-    fn refused(&self, why: &str) -> Trouble {
-        Trouble::unavailable(format!("the Lease of this process: {why}"))
-    }
+fn refused(why: &str) -> Trouble {
+    Trouble::unavailable(format!("the Lease of this process: {why}"))
 }
 
 fn micros(span: Duration) -> u64 {

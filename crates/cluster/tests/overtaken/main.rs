@@ -7,7 +7,7 @@
 //! each disturbance every object has its goal, and no history goes back to an older epoch.
 //! `USHER_SOAK_ROUNDS` says for how many rounds.
 
-#![expect(clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
+#![expect(clippy::expect_used, reason = "tests fail by panicking")]
 
 mod actor;
 mod cluster;

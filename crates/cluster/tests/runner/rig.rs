@@ -120,6 +120,10 @@ impl TestClock {
         self.start.elapsed() + Duration::from_secs(self.ahead.load(Ordering::SeqCst))
     }
 
+    pub(crate) fn since(&self, before: Duration) -> Duration {
+        self.elapsed().saturating_sub(before)
+    }
+
     /// The process was suspended for so long: its timers did not count it.
     pub(crate) fn suspend(&self, seconds: u64) {
         self.ahead.fetch_add(seconds, Ordering::SeqCst);
