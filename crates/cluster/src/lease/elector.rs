@@ -1,12 +1,12 @@
 //! The elector: waits for the Lease, holds it, and releases it when nothing uses its term.
 //!
 //! ```text
-//!                   a whole lease without a change, or released
-//!   waits, by a watch ────────────────────────────────────────▶ holds: renews, each by compare-and-set
-//!        ▲                                                          │
-//!        └──── taken by another, or not renewed for a whole lease ──┤
-//!                                                                   └─ stopped: waits for the users
-//!                                                                      of its term, then releases
+//!               a whole lease without a change, or released
+//!   waits, by a watch ──────────────────────────────────▶ holds: renews by compare-and-set
+//!        ▲                                                    │
+//!        └─ taken by another, or not renewed for a lease ─────┤
+//!                                                             └─ stopped: waits for the users
+//!                                                                of its term, then releases
 //! ```
 //!
 //! **Invariants**
@@ -69,7 +69,7 @@ struct Held {
 /// How waiting ended.
 enum Waited {
     /// The Lease may be taken.
-    Free(Option<Lease>),
+    Free(Option<Box<Lease>>),
     /// It has to be read again.
     Again,
 }
@@ -108,7 +108,7 @@ impl Elector {
     }
 
     /// Runs until it is stopped. What uses the term should be stopped before: the Lease is renewed
-    /// for as long as something does, one lease and a request more at most, and released after that.
+    /// for as long as something does, one lease and a request more at most, and then released.
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
         while !*stop.borrow() {
             let held = tokio::select! {
@@ -133,7 +133,8 @@ impl Elector {
                     tokio::time::sleep(pause).await;
                 }
                 Err(failure) => {
-                    tracing::debug!(lease = %self.settings.name, ?failure, "failed to acquire lease");
+                    let lease = &self.settings.name;
+                    tracing::debug!(%lease, ?failure, "failed to acquire lease");
                     tokio::time::sleep(self.pause(failures, &failure)).await;
                     failures += 1;
                 }
@@ -150,7 +151,7 @@ impl Elector {
         let holding = Holding { identity, epoch, acquired };
         let duration = self.settings.times.lease();
         let name = &self.settings.name;
-        let taken = name.acquire(&self.client, lease.as_ref(), (&holding, duration)).await;
+        let taken = name.acquire(&self.client, lease.as_deref(), (&holding, duration)).await;
         match taken {
             Ok(taken) if taken.is_held_as(&holding) => {
                 let is_clean = lease.is_some_and(|it| self.is_free(&it));
@@ -169,13 +170,13 @@ impl Elector {
         self.observe(lease.as_ref());
         loop {
             if self.remaining(lease.as_ref()).is_zero() {
-                return Ok(Waited::Free(lease));
+                return Ok(Waited::Free(lease.map(Box::new)));
             }
             let mut stream = self.settings.name.watch(&self.client, revision).await?;
             loop {
                 let remaining = self.remaining(lease.as_ref());
                 if remaining.is_zero() {
-                    return Ok(Waited::Free(lease));
+                    return Ok(Waited::Free(lease.map(Box::new)));
                 }
                 let shown = tokio::select! {
                     shown = stream.next() => shown,
@@ -221,8 +222,8 @@ impl Elector {
         whole.saturating_sub(self.clock.elapsed().saturating_sub(since))
     }
 
-    /// Whether it was released, with nothing left on its way. One of a cluster that was restored may
-    /// be of before a term which still runs.
+    /// Whether it was released, with nothing left on its way. One of a cluster that was restored
+    /// may be of before a term which still runs.
     fn is_free(&self, lease: &Lease) -> bool {
         lease.is_released() && lease.epoch() >= self.epoch
     }

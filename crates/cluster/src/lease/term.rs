@@ -122,9 +122,10 @@ impl Term {
         self.may_send()?;
         let state = &self.0.state;
         let sent = state.clock.elapsed();
-        let mut request = pin!(request);
+        let (mut request, mut ended) = (pin!(request), pin!(self.ended()));
         let checked = std::future::poll_fn(|context| {
-            if state.has_ended() || state.clock.elapsed().saturating_sub(sent) > state.bounds.1 {
+            let is_late = state.clock.elapsed().saturating_sub(sent) > state.bounds.1;
+            if is_late || state.has_ended() || ended.as_mut().poll(context).is_ready() {
                 return Poll::Ready(None);
             }
             request.as_mut().poll(context).map(Some)
@@ -133,7 +134,7 @@ impl Term {
         if answered.is_none() {
             self.note_unanswered();
         }
-        answered.ok_or_else(|| state.refused("a request was cut off"))
+        answered.ok_or_else(|| refused("a request was cut off"))
     }
 
     /// Notes that a request was sent whose answer is not known.
@@ -192,11 +193,11 @@ impl Drop for TermControl {
 impl State {
     fn may_send(&self) -> Result<(), Trouble> {
         if self.has_ended() {
-            return Err(self.refused("the term has ended"));
+            return Err(refused("the term has ended"));
         }
         let renewed = Duration::from_micros(self.renewed.load(Ordering::Acquire));
         if self.clock.elapsed().saturating_sub(renewed) > self.bounds.0 {
-            return Err(self.refused("the lease was not renewed in time"));
+            return Err(refused("the lease was not renewed in time"));
         }
         Ok(())
     }
@@ -204,10 +205,10 @@ impl State {
     fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Acquire)
     }
+}
 
-    fn refused(&self, why: &str) -> Trouble {
-        Trouble::unavailable(format!("the Lease of this process: {why}"))
-    }
+fn refused(why: &str) -> Trouble {
+    Trouble::unavailable(format!("the Lease of this process: {why}"))
 }
 
 fn micros(span: Duration) -> u64 {

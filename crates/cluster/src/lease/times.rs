@@ -63,7 +63,7 @@ impl Times {
         if let Some((what, _)) = all.into_iter().find(|(_, it)| it.is_zero()) {
             return Err(TimesError::Zero { what });
         }
-        let most = lease - lease / MARGIN;
+        let most = lease.saturating_sub(lease / MARGIN);
         if send.saturating_add(request) > most {
             return Err(TimesError::Overlap { lease, send, request, most });
         }

@@ -60,6 +60,6 @@ impl Context {
 
 impl std::fmt::Debug for Context {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Context").field("now", &self.now).field("term", &self.term).finish()
+        f.debug_struct("Context").field("now", &self.now).finish_non_exhaustive()
     }
 }

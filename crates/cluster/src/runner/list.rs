@@ -117,7 +117,9 @@ impl<I: Item> Follower<I> {
             }
         };
         self.queue.wake_all();
-        keys.into_iter().for_each(|key| self.queue.add(key));
+        for key in keys {
+            self.queue.add(key);
+        }
         Ok(())
     }
 

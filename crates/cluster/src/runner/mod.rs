@@ -1,10 +1,10 @@
 //! The object runner: steps each item of a kind while this process holds the Lease.
 //!
 //! ```text
-//!   a term begins ─▶ list the sources ─▶ every item is due ──▶ one task per item, so many at a time
-//!   a watch wakes ─────────────────────▶ its item is due            ├ panic: parked
-//!                                                                   ├ too slow: postponed
-//!   a term ends ──▶ running steps are cancelled, the queue is dropped ◀─┘
+//!   a term begins ─▶ list the sources ─▶ every item is due ──▶ a task per item, up to a limit
+//!   a watch wakes ─────────────────────▶ its item is due           ├ panic: parked
+//!                                                                  └ too slow: postponed
+//!   a term ends ──▶ running steps are cancelled, and the queue is dropped
 //! ```
 //!
 //! **Invariants**
@@ -100,7 +100,7 @@ pub struct ObjectRunner<I: Item> {
 }
 
 /// Wakes items from outside of the watches.
-pub struct Handle<K>(Arc<Queue<K>>);
+pub struct ItemWaker<K>(Arc<Queue<K>>);
 
 impl<I: Item> ObjectRunner<I> {
     /// Refuses objects that are not watched all at once.
@@ -117,12 +117,12 @@ impl<I: Item> ObjectRunner<I> {
         Ok(Self { item, watches, config, queue, tally })
     }
 
-    pub fn handle(&self) -> Handle<I::Key> {
-        Handle(Arc::clone(&self.queue))
+    pub fn item_waker(&self) -> ItemWaker<I::Key> {
+        ItemWaker(Arc::clone(&self.queue))
     }
 }
 
-impl<K: Ord + Clone> Handle<K> {
+impl<K: Ord + Clone> ItemWaker<K> {
     /// Makes an item due, also while it is stepped. Without a term it is not known, and will be
     /// stepped by the next one.
     pub fn wake(&self, key: &K) {
@@ -174,8 +174,8 @@ impl<I: Item> std::fmt::Debug for ObjectRunner<I> {
     }
 }
 
-impl<K: Ord + Clone> std::fmt::Debug for Handle<K> {
+impl<K: Ord + Clone> std::fmt::Debug for ItemWaker<K> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Handle").field("items", &self.len()).finish()
+        f.debug_struct("ItemWaker").field("items", &self.len()).finish()
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::{Id, JoinError, JoinSet};
-use usher_kernel::Trouble;
 use usher_kernel::schedule::Claim;
+use usher_kernel::{Stopped, Trouble};
 
 use super::context::Context;
 use super::list::Following;
@@ -18,10 +18,13 @@ use crate::watches::Interest;
 
 /// The running steps of a term.
 struct Running<K> {
-    tasks: JoinSet<(Option<Stepped>, Vec<Interest>)>,
+    tasks: JoinSet<Left>,
     /// The item of each task, needed if the task panics.
     claims: HashMap<Id, (Arc<K>, Claim)>,
 }
+
+/// What a task leaves: how its step ended unless it was too slow, and what it depends on.
+type Left = (Option<Stepped>, Vec<Interest>);
 
 /// Why no more steps are begun.
 enum Why {
@@ -120,7 +123,7 @@ impl<I: Item> ObjectRunner<I> {
     fn end(
         &self,
         running: &mut Running<I::Key>,
-        ended: Result<(Id, (Option<Stepped>, Vec<Interest>)), JoinError>,
+        ended: Result<(Id, Left), JoinError>,
         term: &Term,
     ) {
         let (id, ended) = match ended {
@@ -158,8 +161,8 @@ impl<I: Item> ObjectRunner<I> {
                 let trouble = Trouble::unavailable("the end of the step before its deadline");
                 Ended::Failed { trouble, interests: None }
             }
-            Some(Stepped::Stopped(stopped)) => {
-                Ended::Failed { trouble: stopped.trouble, interests: Some(interests) }
+            Some(Stepped::Stopped(Stopped { trouble, .. })) => {
+                Ended::Failed { trouble, interests: Some(interests) }
             }
             Some(Stepped::Gone) => {
                 self.tally.count(Count::Steps);

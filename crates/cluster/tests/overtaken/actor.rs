@@ -103,11 +103,11 @@ impl Item for Map {
             return Stepped::Done { wake: Wake::OnChange, acted: false };
         }
         let history = data["history"].as_str().unwrap_or_default();
-        let patch = json!({
+        let change = json!({
             "metadata": {"resourceVersion": found["metadata"]["resourceVersion"]},
             "data": {"done": data["goal"], "history": format!("{history} {epoch}")},
         });
-        match context.term().send(call(&self.client, ("PATCH", &path), &patch)).await {
+        match context.term().send(call(&self.client, ("PATCH", &path), &change)).await {
             Err(trouble) => stopped(Stage::Apply, trouble),
             Ok(Ok(_)) => Stepped::Done { wake: Wake::OnChange, acted: true },
             Ok(Err(failure)) => match failure.write(Write::OwnRecord) {

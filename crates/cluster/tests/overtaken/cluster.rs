@@ -56,7 +56,7 @@ impl TestCluster {
         .await;
         self.check(objects).await;
         let items = self.maps().await;
-        items.iter().flat_map(|it| history(it)).max().unwrap_or_default()
+        items.iter().flat_map(history).max().unwrap_or_default()
     }
 
     /// Fails if an object was written in an older term after a newer one; how many writes there

@@ -240,5 +240,5 @@ async fn objects_of_a_cluster_that_is_restored_are_stepped() {
     converged(&client, &["a", "c"]).await;
     server.rebuild(ApiServer::builder().snapshot(older)).await.expect("an older cluster");
     converged(&client, &["a", "b"]).await;
-    until(async || runner.handle.len() == 2).await;
+    until(async || runner.waker.len() == 2).await;
 }

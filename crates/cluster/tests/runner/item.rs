@@ -134,11 +134,11 @@ impl TestItem {
         if data["goal"] == data["done"] || !data["goal"].is_string() {
             return Stepped::Done { wake: Wake::OnChange, acted: false };
         }
-        let patch = json!({
+        let change = json!({
             "metadata": {"resourceVersion": found["metadata"]["resourceVersion"]},
             "data": {"done": data["goal"], "epoch": context.term().epoch().to_string()},
         });
-        let written = context.term().send(call(&self.client, ("PATCH", &path), &patch)).await;
+        let written = context.term().send(call(&self.client, ("PATCH", &path), &change)).await;
         match written {
             Err(trouble) => stopped(Stage::Apply, trouble),
             Ok(Ok(_)) => Stepped::Done { wake: Wake::OnChange, acted: true },

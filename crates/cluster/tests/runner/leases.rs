@@ -171,7 +171,7 @@ async fn a_released_lease_is_taken_at_once() {
     one.end().await;
     let stopped = clock.elapsed();
     let second = two.holding().await;
-    assert!(clock.elapsed() - stopped < Duration::from_secs(1));
+    assert!(clock.since(stopped) < Duration::from_secs(1));
     assert!(second.epoch() > epoch);
     assert_eq!(second.heard_until(), None, "nothing of the first is on its way");
 }
@@ -230,7 +230,7 @@ async fn a_successor_waits_a_whole_lease_by_its_own_clock() {
     // It sees the Lease for the first time, and cannot know since when it is unchanged.
     let two = Process::start(&server, "two", &clock);
     let second = two.holding().await;
-    let waited = clock.elapsed() - killed;
+    let waited = clock.since(killed);
     assert!(waited >= Duration::from_secs(30), "{waited:?}");
     assert!(waited < Duration::from_secs(33), "{waited:?}");
     assert!(second.epoch() > first.epoch());
@@ -248,7 +248,7 @@ async fn a_successor_waits_as_long_as_the_holder_says_that_its_lease_lasts() {
     done(&admin(&server), ("PATCH", LEASE), &longer).await;
     let (two, killed) = (Process::start(&server, "two", &clock), clock.elapsed());
     two.holding().await;
-    assert!(clock.elapsed() - killed >= Duration::from_secs(90));
+    assert!(clock.since(killed) >= Duration::from_secs(90));
 }
 
 /// Red by: a term that is judged by timers, which do not count a suspension.
@@ -294,13 +294,7 @@ async fn a_request_that_a_suspension_interrupts_is_dropped() {
         tokio::task::yield_now().await;
         control.end();
     };
-    let hanging = term.send(std::future::pending::<()>());
-    let (sent, ()) = tokio::join!(
-        async {
-            tokio::select! { biased; sent = hanging => sent, () = term.ended() => Err(usher_kernel::Trouble::Conflict) }
-        },
-        ending
-    );
+    let (sent, ()) = tokio::join!(term.send(std::future::pending::<()>()), ending);
     assert!(sent.is_err(), "it ends with its term");
 }
 
@@ -315,19 +309,22 @@ async fn a_holder_that_cannot_renew_stops_before_its_successor_begins() {
         let two = Process::start(&server, "two", &clock);
         settle().await;
         refuse(&server, "one", &["patch"], fault.clone());
-        let (mut last_sent, mut began) = (Duration::ZERO, None);
+        let (mut last_sent, mut taken) = (Duration::ZERO, None);
         let begun = clock.elapsed();
-        while began.is_none() {
+        while taken.is_none() {
             if one.may_send() {
                 last_sent = clock.elapsed();
             }
-            began = two.holds().then(|| clock.elapsed());
-            assert!(!(began.is_some() && one.may_send()), "{fault:?}: both may send");
+            taken = two.holds().then(|| clock.elapsed());
+            assert!(!(taken.is_some() && one.may_send()), "{fault:?}: both may send");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        let gap = began.unwrap_or_default().saturating_sub(last_sent);
+        let gap = taken.unwrap_or_default().saturating_sub(last_sent);
         assert!(gap >= Duration::from_secs(10), "{fault:?}: a request may take 10 s, {gap:?}");
-        assert!(last_sent - begun <= Duration::from_secs(28), "{fault:?}: {last_sent:?}");
+        assert!(
+            last_sent.saturating_sub(begun) <= Duration::from_secs(28),
+            "{fault:?}: {last_sent:?}"
+        );
         assert!(first.may_send().is_err(), "{fault:?}");
         assert!(two.term().epoch() > first.epoch());
     }
@@ -364,7 +361,7 @@ async fn a_holder_whose_lease_is_deleted_or_taken_stops() {
     until(async || first.has_ended()).await;
     let ended = clock.elapsed();
     let second = one.holding().await;
-    assert!(clock.elapsed() - ended >= Duration::from_secs(29));
+    assert!(clock.since(ended) >= Duration::from_secs(29));
     assert!(second.epoch() > first.epoch());
     let taken = json!({"spec": {"holderIdentity": "someone", "leaseTransitions": 77}});
     done(&admin(&server), ("PATCH", LEASE), &taken).await;

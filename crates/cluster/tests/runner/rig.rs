@@ -13,7 +13,7 @@ use usher_apiserver::{ApiServer, User};
 use usher_cluster::client::{Bounds, Client};
 use usher_cluster::lease::{Beginning, Clock, Term, TermControl};
 use usher_cluster::read::Cluster;
-use usher_cluster::runner::{Config, Handle, ObjectRunner, Tally};
+use usher_cluster::runner::{Config, ItemWaker, ObjectRunner, Tally};
 use usher_cluster::watches::{self, Watches};
 use usher_kernel::Timestamp;
 use usher_kernel::schedule::Jitter;
@@ -120,6 +120,10 @@ impl TestClock {
         self.start.elapsed() + Duration::from_secs(self.ahead.load(Ordering::SeqCst))
     }
 
+    pub(crate) fn since(&self, before: Duration) -> Duration {
+        self.elapsed().saturating_sub(before)
+    }
+
     /// The process was suspended for so long: its timers did not count it.
     pub(crate) fn suspend(&self, seconds: u64) {
         self.ahead.fetch_add(seconds, Ordering::SeqCst);
@@ -147,7 +151,7 @@ pub(crate) fn long_term(clock: &TestClock, epoch: u64, is_clean: bool) -> (Term,
 /// A runner with what it runs on.
 pub(crate) struct TestRunner {
     pub(crate) item: Arc<TestItem>,
-    pub(crate) handle: Handle<Key>,
+    pub(crate) waker: ItemWaker<Key>,
     pub(crate) tally: Arc<Tally>,
     pub(crate) watches: Arc<Watches>,
     pub(crate) terms: watch::Sender<Option<Term>>,
@@ -169,10 +173,10 @@ impl TestRunner {
         let runner =
             ObjectRunner::new(Arc::clone(&item), Arc::clone(&watches), config, Arc::clone(&tally));
         let runner = runner.expect("a runner");
-        let handle = runner.handle();
+        let waker = runner.item_waker();
         let ((terms, lease), (stop, stopped)) = (watch::channel(None), watch::channel(false));
         let task = tokio::spawn(runner.run(lease, stopped));
-        Self { item, handle, tally, watches, terms, stop, task }
+        Self { item, waker, tally, watches, terms, stop, task }
     }
 
     /// Begins a term that does not have to be renewed.

@@ -39,7 +39,7 @@ async fn every_object_is_stepped_once_by_a_term_and_rests() {
     settle().await;
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     assert_eq!(runner.item.steps(), each(&names, 1));
-    assert_eq!(runner.handle.len(), 25);
+    assert_eq!(runner.waker.len(), 25);
     let requests = || -> u64 {
         let counters = server.counters();
         counters.iter().filter(|(key, _)| key.verb != "watch").map(|(_, count)| count).sum()
@@ -64,7 +64,7 @@ async fn an_item_that_changes_while_it_is_stepped_is_stepped_again() {
     let _term = runner.begin(&TestClock::new(), 1);
     runner.stepped("a", 1).await;
     set_goal(&admin(&server), "a", 2).await;
-    runner.handle.wake(&Key("a".into()));
+    runner.waker.wake(&Key("a".into()));
     settle().await;
     assert_eq!(runner.item.steps_of("a"), 1, "one step at a time");
     runner.stepped("a", 2).await;
@@ -88,7 +88,7 @@ async fn objects_that_come_change_and_go_are_followed() {
     let found = done(&client, ("GET", &path), &serde_json::Value::Null).await;
     assert_eq!(found["data"]["epoch"], "7");
     done(&client, ("DELETE", &path), &serde_json::Value::Null).await;
-    until(async || runner.handle.is_empty()).await;
+    until(async || runner.waker.is_empty()).await;
     create(&client, "a").await;
     until(async || is_done(&client, "a", "1").await).await;
 }
@@ -159,11 +159,11 @@ async fn an_item_that_panics_is_parked_and_blocks_no_other() {
     assert_eq!(counts.map(|it| runner.tally.of(it)), [1, 2, 2, 1]);
     for name in ["b", "c"] {
         set_goal(&admin(&server), name, 2).await;
-        runner.handle.wake(&Key(name.into()));
+        runner.waker.wake(&Key(name.into()));
     }
     tokio::time::sleep(Duration::from_hours(1)).await;
     assert_eq!(runner.item.steps(), each(&["a", "b", "c"], 1), "parked until an operator says so");
-    runner.handle.unpark(&Key("b".into()));
+    runner.waker.unpark(&Key("b".into()));
     runner.stepped("b", 2).await;
     drop(term);
     let _term = runner.begin(&TestClock::new(), 2);
@@ -211,7 +211,7 @@ async fn items_are_stepped_in_the_order_in_which_they_are_due() {
     let _term = runner.begin(&TestClock::new(), 1);
     runner.stepped("d", 1).await;
     assert_eq!(["b", "c", "d"].map(|name| runner.item.steps_of(name)), [1, 1, 1]);
-    runner.handle.wake(&Key("d".into()));
+    runner.waker.wake(&Key("d".into()));
     runner.stepped("d", 2).await;
     runner.stop.send_replace(true);
 }
@@ -276,7 +276,7 @@ async fn an_item_is_woken_by_what_its_last_step_asked_for() {
     // The watch of the other kind woke it when it was open.
     assert_eq!(runner.item.steps_of("a"), 2);
     assert!(is_followed().await, "kept by a step that panicked");
-    runner.handle.unpark(&Key("a".into()));
+    runner.waker.unpark(&Key("a".into()));
     runner.stepped("a", 3).await;
     settle().await;
     assert_eq!(runner.item.steps_of("a"), 3);

@@ -21,9 +21,9 @@ async fn steps_are_cancelled_when_their_term_ends_and_nothing_is_stepped_after()
     runner.terms.send_replace(None);
     settle().await;
     assert_eq!(runner.tally.of(Count::Cancelled), 1);
-    assert!(runner.handle.is_empty(), "nothing is known without a term");
+    assert!(runner.waker.is_empty(), "nothing is known without a term");
     set_goal(&admin(&server), "a", 2).await;
-    runner.handle.wake(&Key("a".into()));
+    runner.waker.wake(&Key("a".into()));
     create(&admin(&server), "b").await;
     tokio::time::sleep(Duration::from_hours(1)).await;
     assert_eq!(runner.item.steps_of("a") + runner.item.steps_of("b"), 1);
@@ -75,7 +75,7 @@ async fn running_steps_are_finished_when_the_runner_is_stopped_or_the_term_withd
         let runner = TestRunner::start(TestItem::scripted(admin(&server), script)).await;
         let mut control = runner.begin(&TestClock::new(), 1);
         runner.stepped("a", 1).await;
-        runner.handle.wake(&Key("a".into()));
+        runner.waker.wake(&Key("a".into()));
         if is_stopped {
             runner.stop.send_replace(true);
         }

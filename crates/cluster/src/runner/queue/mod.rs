@@ -102,11 +102,11 @@ impl<K: Ord + Clone> Queue<K> {
     }
 
     pub(super) fn wake(&self, key: &K) {
-        self.change(key, |entry, now| entry.wake(now));
+        self.change(key, Entry::wake);
     }
 
     pub(super) fn unpark(&self, key: &K) {
-        self.change(key, |entry, now| entry.unpark(now));
+        self.change(key, Entry::unpark);
     }
 
     /// Makes each item due that is known.
