@@ -86,7 +86,7 @@ impl Records {
             let page = self.cluster.client.object::<ObjectList<RecordObject>>(request).await;
             let page = page.map_err(|failure| failure.trouble())?;
             for object in page.items {
-                records.push(self.listed(object)?);
+                records.push(listed(object)?);
             }
             match page.metadata.continue_.filter(|it| !it.is_empty()) {
                 Some(token) => params.continue_token = Some(token),
@@ -179,16 +179,6 @@ impl Records {
         ))
     }
 
-    fn listed(&self, object: RecordObject) -> Result<Listed, Trouble> {
-        let is_orphan = object.is_orphan();
-        let version = object.version();
-        let (Some(version), Some(name)) = (version, object.metadata.name) else {
-            return Err(Trouble::unavailable("the cluster: a record without a version"));
-        };
-        let Spec { of, epoch, phase, .. } = object.spec;
-        Ok(Listed { name, of, version, epoch, phase, is_orphan })
-    }
-
     /// Notes a version that was answered; false if a newer one was seen before.
     fn note(&self, name: &str, object: &RecordObject) -> bool {
         let version = object.version().unwrap_or_default();
@@ -264,4 +254,14 @@ impl std::fmt::Debug for Records {
             .field("namespace", namespace)
             .finish_non_exhaustive()
     }
+}
+
+fn listed(object: RecordObject) -> Result<Listed, Trouble> {
+    let is_orphan = object.is_orphan();
+    let version = object.version();
+    let (Some(version), Some(name)) = (version, object.metadata.name) else {
+        return Err(Trouble::unavailable("the cluster: a record without a version"));
+    };
+    let Spec { of, epoch, phase, .. } = object.spec;
+    Ok(Listed { name, of, version, epoch, phase, is_orphan })
 }

@@ -1,6 +1,6 @@
 //! The object that holds a record.
 
-use std::fmt::{self, Display};
+use std::fmt::{self, Display, Write as _};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
@@ -127,8 +127,11 @@ fn hash(texts: &[&str]) -> String {
         hasher.update(text.len().to_be_bytes());
         hasher.update(text);
     }
-    let bytes = hasher.finalize();
-    bytes.iter().take(HASH_BYTES).map(|byte| format!("{byte:02x}")).collect()
+    let mut text = String::new();
+    for byte in hasher.finalize().iter().take(HASH_BYTES) {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use usher_sim::contract::ledger::{PROMISES, keep};
 
-use crate::rig::TestRecords;
+use crate::rig::{TestRecords, kubeconfig};
 
 // Requirement: KR-7
 #[tokio::test]
@@ -17,7 +17,7 @@ async fn records_of_the_embedded_server_keep_every_promise() {
 // Requirement: KR-7
 #[tokio::test]
 async fn records_of_another_cluster_keep_every_promise_that_can_be_tried() {
-    let Some(kubeconfig) = std::env::var_os("USHER_TEST_KUBECONFIG") else {
+    let Some(kubeconfig) = kubeconfig() else {
         eprintln!("skipped: USHER_TEST_KUBECONFIG names no cluster");
         return;
     };

@@ -26,9 +26,9 @@ async fn definition(server: &ApiServer, name: &str) -> Value {
 }
 
 async fn annotate(server: &ApiServer, name: &str, version: &str) {
-    let patch = json!({"metadata": {"annotations": {"usher.dev/definitions": version}}});
+    let body = json!({"metadata": {"annotations": {"usher.dev/definitions": version}}});
     let path = format!("{DEFINITIONS}/{name}");
-    call(&admin(server), ("PATCH", &path), &patch).await.expect("a patch");
+    call(&admin(server), ("PATCH", &path), &body).await.expect("a patch");
 }
 
 // Requirement: KR-1

@@ -275,10 +275,10 @@ async fn ten_thousand_incarnations_fit_into_a_record() {
         name: "moth".to_owned(),
         generation: Generation::FIRST,
     };
-    for batch in 0..100 {
+    for batch in 0..100_u32 {
         let ledger = test.ledger(1);
         let seen = ledger.load().await.expect("it answers").expect("it is there");
-        let gone = |number| Row {
+        let gone = |number: u32| Row {
             incarnation: 100 * batch + number,
             state: NameState::Gone,
             ..Row::intended(name.clone(), "eye", Timestamp::from_millis(batch.into()))

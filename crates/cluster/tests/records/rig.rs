@@ -1,6 +1,6 @@
 //! A cluster with our definitions, and the record of one lamp in it.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -60,7 +60,16 @@ impl TestRecords {
         Self::over(Some(server), admin, "usher-system", "u1").await
     }
 
-    /// In another cluster, if one is named; its namespace is random, and `delete` removes it.
+    /// In a new embedded server, and in another cluster if one is named.
+    pub(crate) async fn each() -> Vec<Self> {
+        let mut each = vec![Self::new().await];
+        if let Some(kubeconfig) = kubeconfig() {
+            each.push(Self::elsewhere(&kubeconfig).await);
+        }
+        each
+    }
+
+    /// In another cluster; its namespace is random, and [`TestRecords::delete`] removes it.
     pub(crate) async fn elsewhere(kubeconfig: &OsStr) -> Self {
         let access = Access::Kubeconfig { file: kubeconfig.into(), context: None };
         let admin = Client::connect(&access, Bounds::default()).await.expect("a client");
@@ -118,8 +127,11 @@ impl TestRecords {
         self.done(("GET", &self.path()), &Value::Null).await
     }
 
-    /// Removes the namespace.
+    /// Removes the namespace from a cluster that is not ours.
     pub(crate) async fn delete(&self) {
+        if self.server.is_some() {
+            return;
+        }
         let path = format!("/api/v1/namespaces/{}", self.namespace);
         self.done(("DELETE", &path), &Value::Null).await;
     }
@@ -239,6 +251,11 @@ impl Line {
         });
         Client::over(kube_client::Client::new(service, "default"), Bounds::default())
     }
+}
+
+/// The file that names another cluster.
+pub(crate) fn kubeconfig() -> Option<OsString> {
+    std::env::var_os("USHER_TEST_KUBECONFIG")
 }
 
 /// A server without our definitions.

@@ -4,12 +4,7 @@
 //! broken. A step that fails says which kind of trouble it met: the pace of the next one depends on
 //! it.
 
-#![expect(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::missing_panics_doc,
-    reason = "a broken promise fails the test"
-)]
+#![expect(clippy::expect_used, reason = "a broken promise fails the test")]
 
 use std::time::Duration;
 
