@@ -26,6 +26,7 @@ pub(crate) enum Caller {
 }
 
 /// The endpoint of a kubeconfig.
+#[derive(Clone)]
 pub(crate) struct Endpoint {
     address: String,
     token: String,

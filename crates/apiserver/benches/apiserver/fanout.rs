@@ -1,7 +1,7 @@
 //! Many watches of the same objects.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -28,6 +28,8 @@ pub(crate) struct Fanout {
     pub(crate) rate: f64,
     /// From the start of a write until the last watcher has it: the middle of many.
     pub(crate) delay: Duration,
+    /// How often the server ended a watch, which then went on.
+    pub(crate) ended: usize,
 }
 
 /// The events that all watchers have seen.
@@ -35,16 +37,23 @@ pub(crate) struct Fanout {
 struct Seen {
     events: AtomicUsize,
     wanted: AtomicUsize,
-    /// A watch that ended.
-    ended: AtomicBool,
+    /// How often a watch ended and was opened again.
+    ended: AtomicUsize,
     reached: Notify,
 }
 
+/// What one watcher has of its stream.
+struct Watcher {
+    seen: Arc<Seen>,
+    /// The newest version that it saw.
+    version: String,
+    /// The beginning of a line.
+    rest: Vec<u8>,
+}
+
 impl Seen {
-    /// Counts the events in a piece of a stream: each is a line.
-    fn count(&self, piece: &[u8]) {
-        let lines = piece.iter().filter(|byte| **byte == b'\n').count();
-        let seen = self.events.fetch_add(lines, Ordering::AcqRel) + lines;
+    fn count(&self, events: usize) {
+        let seen = self.events.fetch_add(events, Ordering::AcqRel) + events;
         if seen >= self.wanted.load(Ordering::Acquire) {
             self.reached.notify_one();
         }
@@ -57,13 +66,51 @@ impl Seen {
         loop {
             let reached = self.reached.notified();
             let seen = self.events.load(Ordering::Acquire);
-            assert!(!self.ended.load(Ordering::Acquire), "a watch has ended");
             assert!(seen <= wanted, "{seen} events were delivered of {wanted}");
             if seen == wanted {
                 return;
             }
             reached.await;
         }
+    }
+}
+
+impl Watcher {
+    /// Watches for ever. A server may end the watch of a client that reads slowly; it goes on
+    /// after the newest version.
+    async fn run(mut self, endpoint: Endpoint, mut caller: Caller) {
+        loop {
+            let path = format!("{THINGS}?watch=true&resourceVersion={}", self.version);
+            caller.stream(&path, |piece| self.take(piece)).await;
+            self.rest.clear();
+            self.seen.ended.fetch_add(1, Ordering::AcqRel);
+            caller = endpoint.connect().await;
+        }
+    }
+
+    /// Counts the events in a piece of the stream: each is a line.
+    fn take(&mut self, piece: &[u8]) {
+        const VERSION: &[u8] = b"\"resourceVersion\":\"";
+        let Some(end) = piece.iter().rposition(|byte| *byte == b'\n') else {
+            self.rest.extend_from_slice(piece);
+            return;
+        };
+        let lines = piece.iter().filter(|byte| **byte == b'\n').count();
+        let last = match piece[..end].iter().rposition(|byte| *byte == b'\n') {
+            Some(before) => &piece[before..end],
+            None => {
+                self.rest.extend_from_slice(&piece[..end]);
+                &self.rest
+            }
+        };
+        let at = last.windows(VERSION.len()).position(|window| window == VERSION);
+        let shown = String::from_utf8_lossy(last);
+        let digits = &last[at.unwrap_or_else(|| panic!("no version in {shown}")) + VERSION.len()..];
+        let digits = digits.iter().take_while(|byte| byte.is_ascii_digit());
+        self.version = digits.map(|byte| char::from(*byte)).collect();
+        self.rest.clear();
+        self.rest.extend_from_slice(&piece[end + 1..]);
+        self.seen.count(lines);
     }
 }
 
@@ -87,7 +134,7 @@ pub(crate) async fn measure(endpoint: &Endpoint, clients: &mut Clients) -> Fanou
     let rate = (BURST * WATCHERS) as f64 / started.elapsed().as_secs_f64();
     watchers.abort_all();
     while watchers.join_next().await.is_some() {}
-    Fanout { rate, delay: delays[SINGLE / 2] }
+    Fanout { rate, delay: delays[SINGLE / 2], ended: seen.ended.load(Ordering::Acquire) }
 }
 
 /// Opens the watches from now on.
@@ -95,15 +142,10 @@ async fn watch(endpoint: &Endpoint, writer: &mut Caller, seen: &Arc<Seen>) -> Jo
     let (_, list) = writer.call("GET", &format!("{THINGS}?limit=1"), Bytes::new()).await;
     let list: Value = serde_json::from_slice(&list).expect("a list");
     let after = list["metadata"]["resourceVersion"].as_str().expect("a version");
-    let path = format!("{THINGS}?watch=true&resourceVersion={after}");
     let mut watchers = JoinSet::new();
     for _ in 0..WATCHERS {
-        let (caller, path, seen) = (endpoint.connect().await, path.clone(), seen.clone());
-        watchers.spawn(async move {
-            caller.stream(&path, |piece| seen.count(piece)).await;
-            seen.ended.store(true, Ordering::Release);
-            seen.reached.notify_one();
-        });
+        let watcher = Watcher { seen: seen.clone(), version: after.to_owned(), rest: Vec::new() };
+        watchers.spawn(watcher.run(endpoint.clone(), endpoint.connect().await));
     }
     watchers
 }

@@ -5,6 +5,7 @@
 //! less. `-- --in-process` varies the number of clients, in one process.
 
 #![expect(clippy::expect_used, reason = "a measurement that cannot continue has failed")]
+#![expect(clippy::panic, reason = "as above")]
 #![expect(clippy::print_stdout, reason = "it prints the measured numbers")]
 #![expect(clippy::cast_precision_loss, reason = "the numbers are read by people")]
 

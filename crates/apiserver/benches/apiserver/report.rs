@@ -36,6 +36,7 @@ fn lines(figures: &[Figures]) -> Vec<Line> {
         line(format!("one change to {WATCHERS} watchers, ms"), false, |it| {
             Some(millis(it.fanout.delay))
         }),
+        line("watches that the server ended".to_owned(), false, |it| Some(it.fanout.ended as f64)),
         line("start to ready, ms".to_owned(), false, |it| Some(millis(it.start))),
         line("idle memory, MB".to_owned(), false, |it| Some(megabytes(it.idle))),
         line(format!("memory with {objects} objects, MB"), false, |it| {
@@ -138,7 +139,9 @@ impl Line {
     /// How many times better the first is.
     fn ratio(&self, (own, other): (&Figures, &Figures)) -> Option<f64> {
         let (own, other) = ((self.value)(own)?, (self.value)(other)?);
-        Some(if self.more_is_better { own / other } else { other / own })
+        let ratio = if self.more_is_better { own / other } else { other / own };
+        // None divided by none.
+        (!ratio.is_nan()).then_some(ratio)
     }
 }
 

@@ -79,8 +79,8 @@ impl Graph {
         self.nodes.get(uid)
     }
 
-    /// Inserts a node, or removes it if it does not concern the collector any more; returns owners that it no
-    /// longer has or no longer blocks.
+    /// Inserts a node, or removes it if it does not concern the collector any more; returns the
+    /// owners that it no longer has or no longer blocks.
     pub(super) fn insert(&mut self, node: Node) -> Vec<String> {
         let mut lost = Vec::new();
         if let Some(old) = self.nodes.get(&node.uid) {

@@ -244,6 +244,7 @@ mod tests {
     }
 
     /// Red by: a revision written elsewhere than into the metadata, or kept in two places.
+    // Requirement: AK-96
     #[test]
     fn the_revision_is_written_into_the_metadata_alone() {
         for before in [None, Some("3")] {
@@ -263,6 +264,7 @@ mod tests {
         }
     }
 
+    // Requirement: AK-96
     #[test]
     fn an_object_without_metadata_has_no_revision_in_it() {
         let entry = stored(json!({"kind": "Thing"}));
@@ -270,6 +272,7 @@ mod tests {
         assert_eq!(entry.restamped(9).revision, 9);
     }
 
+    // Requirement: AK-96
     #[test]
     fn parts_are_read_without_the_rest() {
         let entry = stored(thing());
@@ -283,6 +286,7 @@ mod tests {
     }
 
     /// Red by: parsing every object anew, whatever its numbers are.
+    // Requirement: AK-96
     #[test]
     fn a_number_that_parsing_would_change_is_kept() {
         let numbers = (1..2000).map(|it| Value::from(f64::from(it) / 7.0 * 1e-300));

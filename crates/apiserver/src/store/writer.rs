@@ -3,6 +3,7 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -12,6 +13,9 @@ use super::entry::{Draft, Entry};
 use super::table::Change;
 use super::{Progress, Shared, State};
 use crate::core::text;
+
+/// How long a batch waits at most for writers that wrote before; no longer than a commit takes.
+const PATIENCE_MAX: Duration = Duration::from_millis(2);
 
 /// The expected current version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,6 +158,32 @@ impl Writer {
     }
 }
 
+/// How many writes the next batch will probably have, and how long it waits for them.
+#[derive(Debug, Clone, Copy)]
+struct Expected {
+    jobs: usize,
+    patience: Duration,
+}
+
+/// The next batch; empty when there will be no more.
+///
+/// Writers that were answered together write again together, but not at the same instant: without
+/// waiting, the first of them would be committed alone, and all others behind it.
+fn gather<T>(mut batch: Vec<T>, jobs: &Receiver<T>, expected: Expected) -> Vec<T> {
+    if batch.is_empty() {
+        batch.extend(jobs.recv().ok());
+    }
+    batch.extend(jobs.try_iter());
+    let started = Instant::now();
+    while !batch.is_empty() && batch.len() < expected.jobs {
+        let left = expected.patience.saturating_sub(started.elapsed());
+        let Ok(job) = jobs.recv_timeout(left) else { break };
+        batch.push(job);
+        batch.extend(jobs.try_iter());
+    }
+    batch
+}
+
 /// The writer thread: commits queued writes as one batch and publishes them.
 fn run(
     shared: &Shared,
@@ -161,13 +191,23 @@ fn run(
     jobs: &Receiver<Job>,
 ) {
     let _watched = PanicGuard(shared);
-    while let Ok(first) = jobs.recv() {
-        let batch: Vec<Job> = std::iter::once(first).chain(jobs.try_iter()).collect();
+    let mut waiting = Vec::new();
+    let mut expected = Expected { jobs: 1, patience: Duration::ZERO };
+    loop {
+        let batch = gather(std::mem::take(&mut waiting), jobs, expected);
+        if batch.is_empty() {
+            return;
+        }
         let records: Vec<Record> = batch.iter().map(Job::record).collect();
+        let started = Instant::now();
         if let Err(error) = durability.commit(&records) {
             stop_writing(shared, &error);
             return;
         }
+        // Before they are answered, the writers of this batch cannot be among those that wait.
+        waiting.extend(jobs.try_iter());
+        let patience = started.elapsed().min(PATIENCE_MAX);
+        expected = Expected { jobs: batch.len() + waiting.len(), patience };
         let mut state = shared.write();
         for job in &batch {
             let place = (job.table.clone(), job.change.key.clone());
@@ -239,5 +279,45 @@ impl Job {
             old: self.change.old.as_ref().map(|entry| entry.json()),
             new: self.change.new.as_ref().map(|entry| entry.json()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_hours(1);
+
+    /// Red by: a batch of one for the first of many writers.
+    // Requirement: AK-95
+    #[test]
+    fn a_batch_waits_for_the_writers_of_the_one_before() {
+        let (sender, jobs) = channel();
+        sender.send(1).expect("sent");
+        let later = sender.clone();
+        let writer =
+            std::thread::spawn(move || (2..=4).for_each(|it| later.send(it).expect("sent")));
+        let expected = Expected { jobs: 5, patience: LONG };
+        assert_eq!(gather(vec![0], &jobs, expected), [0, 1, 2, 3, 4]);
+        writer.join().expect("an end");
+        drop(sender);
+        assert_eq!(gather(Vec::new(), &jobs, expected), Vec::<i32>::new());
+    }
+
+    /// Red by: a wait for a writer that went away, or in a batch of a single writer.
+    // Requirement: AK-95
+    #[test]
+    fn a_batch_waits_no_longer_than_it_should() {
+        let (sender, jobs) = channel();
+        let gone = Expected { jobs: 16, patience: Duration::from_millis(1) };
+        sender.send(1).expect("sent");
+        assert_eq!(gather(Vec::new(), &jobs, gone), [1]);
+        let single = Expected { jobs: 1, patience: LONG };
+        sender.send(2).expect("sent");
+        assert_eq!(gather(Vec::new(), &jobs, single), [2]);
+        sender.send(3).expect("sent");
+        drop(sender);
+        let ended = Expected { jobs: 16, patience: LONG };
+        assert_eq!(gather(Vec::new(), &jobs, ended), [3], "no more can come");
     }
 }
