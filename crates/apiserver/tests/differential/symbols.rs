@@ -70,7 +70,7 @@ impl Symbols {
                 // Any revision, where no list was seen.
                 ("list", _) => list.map_or("0".to_owned(), |list| list.revision.clone()),
                 ("uid", Some(seen)) => seen.uid.clone(),
-                ("uid", None) => NO_UID.to_owned(),
+                ("uid", None) => no_uid(&found[2]),
                 ("rv", Some(seen)) => seen.revision.clone(),
                 ("old", Some(seen)) => seen.first.clone(),
                 _ => "1".to_owned(),
@@ -194,6 +194,13 @@ fn is_list(body: &Value) -> bool {
     body["kind"].as_str().is_some_and(|kind| kind.ends_with("List")) || body["kind"] == "Table"
 }
 
+/// The id of an object that never was: another one for each, because the collector of a real server
+/// knows absent owners by their ids.
+fn no_uid(object: &str) -> String {
+    let number = object.bytes().fold(0_u64, |sum, byte| sum.wrapping_mul(31) + u64::from(byte));
+    format!("{}{:012x}", &NO_UID[..24], number & 0xffff_ffff_ffff)
+}
+
 fn index(known: &mut Vec<String>, text: &str) -> usize {
     known.iter().position(|it| it == text).unwrap_or_else(|| {
         known.push(text.to_owned());
@@ -283,7 +290,7 @@ mod tests {
         let mut symbols = Symbols::new("diff-3");
         assert_eq!(
             symbols.resolved("${ns} ${uid:widgets/x1} ${rv:widgets/x1}"),
-            format!("diff-3 {NO_UID} 1")
+            format!("diff-3 {} 1", no_uid("widgets/x1"))
         );
         symbols.learn("widgets", &object(ID, "4"));
         symbols.learn("widgets", &object(ID, "6"));
