@@ -2,6 +2,7 @@
 //! references merge by uid, finalizers are a set, all else is a merge patch.
 
 use super::{Refusal, merge};
+use crate::apply::typed::go_text;
 use serde_json::{Map, Value};
 
 const DIRECTIVE: &str = "$patch";
@@ -40,6 +41,24 @@ impl ListRule {
     fn position(&self, list: &[Value], item: &Value) -> Option<usize> {
         let id = self.identity(item);
         list.iter().position(|other| self.identity(other) == id)
+    }
+
+    /// Refuses items that are not in the order that the patch says.
+    fn check_order(&self, items: &[Value], order: &[Value], place: &[&str]) -> Result<(), Refusal> {
+        let mut left = order.iter();
+        let given = items.iter().filter(|item| item.get(DIRECTIVE).is_none());
+        for item in given {
+            if !left.any(|next| self.identity(next) == self.identity(item)) {
+                let name = place.last().unwrap_or(&"");
+                let texts = |list: &[Value]| go_text(&Value::Array(list.to_vec()));
+                return Err(Refusal::Contradictory(format!(
+                    "The order in patch list:\n{}\n doesn't match {ORDER}{name} list:\n{}\n",
+                    texts(items),
+                    texts(order)
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// The merged items in the order that the patch says, and those that it does not name in their
@@ -99,7 +118,9 @@ fn merge<'p>(
         }
         Some("merge") | None => {}
         Some(other) => {
-            return Err(Refusal::DoesNotApply(format!("unknown patch type: {other}")));
+            let patch = go_text(patch);
+            let why = format!("unknown patch type: {other} in map: {patch}");
+            return Err(Refusal::Contradictory(why));
         }
     }
     if let Some(Value::Array(kept)) = fields.get(RETAIN) {
@@ -161,6 +182,9 @@ fn merge_field<'p>(
                 *slot = Value::Array(Vec::new());
             }
             let Value::Array(list) = slot else { return Ok(()) };
+            if let Some(order) = order {
+                rule.check_order(items, order, place)?;
+            }
             let before = list.clone();
             match rule {
                 ListRule::Set => union(list, items),

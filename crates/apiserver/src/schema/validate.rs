@@ -14,36 +14,37 @@ impl Schema {
     /// Validates an object without its metadata; on an update, values that are unchanged since
     /// `old` are tolerated.
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        self.validate_beside(object, old, Vec::new())
+        let mut errors = Vec::new();
+        self.validate_beside((object, old), Vec::new(), &mut errors);
+        errors
     }
 
-    /// Validates an object that has other errors, too: with some of them no rule is evaluated.
+    /// Validates an object that has other errors, those before and those after the schema's: with
+    /// some of them no rule is evaluated.
     pub(crate) fn validate_beside(
         &self,
-        object: &Value,
-        old: Option<&Value>,
-        others: Vec<FieldError>,
-    ) -> Vec<FieldError> {
-        let mut errors = Vec::new();
-        check(object, old, self, &Path::default(), &mut errors);
-        errors.extend(others);
-        self.check_relations(object, old, &mut errors);
-        errors
+        (object, old): (&Value, Option<&Value>),
+        after: Vec<FieldError>,
+        errors: &mut Vec<FieldError>,
+    ) {
+        check(object, old, self, &Path::default(), errors);
+        errors.extend(after);
+        self.check_relations(object, old, errors);
     }
 
     /// Validates the status, and the rules of the whole object. As in Kubernetes, messages call
     /// fields as the status does.
     pub(crate) fn validate_status(
         &self,
-        object: &Value,
-        old: &Value,
-        others: Vec<FieldError>,
-    ) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+        (object, old): (&Value, &Value),
+        after: Vec<FieldError>,
+        errors: &mut Vec<FieldError>,
+    ) {
+        let mut own = Vec::new();
         if let (Some(status), Some(known)) = (object.get(STATUS), self.field(STATUS)) {
-            check(status, old.get(STATUS), known, &Path::default(), &mut errors);
+            check(status, old.get(STATUS), known, &Path::default(), &mut own);
         }
-        for error in &mut errors {
+        for error in &mut own {
             if error.field == NO_FIELD {
                 STATUS.clone_into(&mut error.field);
                 if error.detail.starts_with("in body") {
@@ -53,9 +54,9 @@ impl Schema {
                 error.field = format!("{STATUS}.{}", error.field);
             }
         }
-        errors.extend(others);
-        self.check_relations(object, Some(old), &mut errors);
-        errors
+        errors.extend(own);
+        errors.extend(after);
+        self.check_relations(object, Some(old), errors);
     }
 
     /// Checks embedded objects, lists and rules, which see more than one value.

@@ -156,7 +156,7 @@ pub(crate) fn validate_create(resource: &Resource, value: &Value) -> Vec<FieldEr
         Origin::Custom(custom) => {
             let scale = custom.scale.as_ref();
             let others = scale.map_or_else(Vec::new, |it| scales::validate(it, value, false));
-            errors.extend(custom.schema.validate_beside(value, None, others));
+            custom.schema.validate_beside((value, None), others, &mut errors);
         }
         Origin::Builtin(builtin) => errors.extend(validate_builtin(*builtin, value, None)),
     }
@@ -181,11 +181,11 @@ pub(crate) fn validate_update(
             let status_only = ctx.sub == Subresource::Status;
             let scale = custom.scale.as_ref();
             let others = scale.map_or_else(Vec::new, |it| scales::validate(it, next, status_only));
-            errors.extend(if status_only {
-                custom.schema.validate_status(next, old, others)
+            if status_only {
+                custom.schema.validate_status((next, old), others, &mut errors);
             } else {
-                custom.schema.validate_beside(next, Some(old), others)
-            });
+                custom.schema.validate_beside((next, Some(old)), others, &mut errors);
+            }
         }
         Origin::Builtin(builtin) => errors.extend(validate_builtin(*builtin, next, Some(old))),
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::apply::typed::go_text;
+use crate::apply::typed::{go_text, go_type};
 use crate::kinds::custom::Scale;
 use crate::meta::field::{FieldError, Path};
 
@@ -66,14 +66,6 @@ fn find<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> 
 }
 
 fn of_type(path: &str, found: &Value, expected: &str) -> String {
-    let kind = match found {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    };
+    let kind = go_type(found);
     format!("{path} accessor error: {} is of the type {kind}, expected {expected}", go_text(found))
 }

@@ -10,6 +10,10 @@ use serde_json::{Map, Value};
 /// An id that no object has.
 const NO_UID: &str = "00000000-0000-4000-8000-000000000000";
 
+/// How a refused apply begins.
+const UNTYPED: &str = "failed to create typed patch object";
+const UNDECLARED: &str = "field not declared in schema";
+
 /// The fields that hold the server's clock.
 const TIMES: [&str; 4] = ["creationTimestamp", "deletionTimestamp", "time", "lastTransitionTime"];
 
@@ -213,6 +217,12 @@ fn index(known: &mut Vec<String>, text: &str) -> usize {
 fn worded(text: &str) -> String {
     let text = text.replace("Key: /registry/", "Key: /");
     let text = text.replace("ObjectMeta.metadata.", "ObjectMeta.");
+    // At the first undeclared field of a Go map the real server leaves the rest of it unchecked.
+    if let Some((start, errors)) = text.split_once("): ").filter(|_| text.starts_with(UNTYPED))
+        && errors.contains(UNDECLARED)
+    {
+        return format!("{start}): <{UNDECLARED}>");
+    }
     let Some((start, errors)) = text.split_once("errors:\n") else { return text };
     let mut errors: Vec<&str> = errors.lines().collect();
     errors.sort_unstable();

@@ -130,6 +130,7 @@ impl Objects {
             patch::Refusal::TooMany { .. } => {
                 failure(413, &format!("Request entity too large: {refusal}"))
             }
+            patch::Refusal::Contradictory(why) => failure(500, &why),
             patch::Refusal::DoesNotApply(_) => {
                 failure(422, "the server rejected our request due to an error in our request")
             }
