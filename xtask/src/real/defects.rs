@@ -111,8 +111,8 @@ pub(super) const DEFECTS: &[Defect] = defects! {
          "if resource.has_status() && !resource.is_builtin(Builtin::Namespace) && !{on} {");
     "immutable data are changed":
         ("strategy/plain.rs",
-         "old.filter(|old| old[\"immutable\"].as_bool() == Some(true))",
-         "old.filter(|old| old[\"immutable\"].as_bool() == Some(true) && !{on})");
+         "if old[\"immutable\"].as_bool() != Some(true) {",
+         "if {on} || old[\"immutable\"].as_bool() != Some(true) {");
     "a missing label is not another value":
         ("selector/label.rs",
          "found.is_none_or(|value| !self.values.contains(value))",

@@ -1,6 +1,6 @@
 //! The views of built-in kinds and of `metadata`.
 
-use super::view::{ListKind, ListView, MapView, View};
+use super::view::{ListKind, ListView, MapView, Scalar, View};
 use serde_json::{Value, json};
 
 /// The view of `metadata`.
@@ -12,19 +12,19 @@ pub fn metadata() -> View {
         ..MapView::default()
     });
     map(&[
-        ("name", View::Scalar),
-        ("generateName", View::Scalar),
-        ("namespace", View::Scalar),
-        ("selfLink", View::Scalar),
-        ("uid", View::Scalar),
-        ("resourceVersion", View::Scalar),
-        ("generation", View::Scalar),
-        ("creationTimestamp", View::Scalar),
-        ("deletionTimestamp", View::Scalar),
-        ("deletionGracePeriodSeconds", View::Scalar),
+        ("name", View::TEXT),
+        ("generateName", View::TEXT),
+        ("namespace", View::TEXT),
+        ("selfLink", View::TEXT),
+        ("uid", View::TEXT),
+        ("resourceVersion", View::TEXT),
+        ("generation", View::TEXT),
+        ("creationTimestamp", View::TEXT),
+        ("deletionTimestamp", View::TEXT),
+        ("deletionGracePeriodSeconds", View::TEXT),
         ("labels", texts()),
         ("annotations", texts()),
-        ("finalizers", list(View::Scalar, ListKind::Set)),
+        ("finalizers", list(View::TEXT, ListKind::Set)),
         ("ownerReferences", list(owner, owners)),
         ("managedFields", atomic_list()),
     ])
@@ -34,22 +34,22 @@ pub fn metadata() -> View {
 pub fn view(group: &str, kind: &str) -> View {
     let own: Vec<(&str, View)> = match (group, kind) {
         ("", "ConfigMap") => {
-            vec![("data", texts()), ("binaryData", texts()), ("immutable", View::Scalar)]
+            vec![("data", texts()), ("binaryData", texts()), ("immutable", View::TEXT)]
         }
         ("", "Secret") => vec![
             ("data", texts()),
             ("stringData", texts()),
-            ("type", View::Scalar),
-            ("immutable", View::Scalar),
+            ("type", View::TEXT),
+            ("immutable", View::TEXT),
         ],
         ("", "ServiceAccount") => vec![
             ("secrets", list(atomic_map(), by_key("name"))),
             ("imagePullSecrets", atomic_list()),
-            ("automountServiceAccountToken", View::Scalar),
+            ("automountServiceAccountToken", View::TEXT),
         ],
         ("", "Namespace") => vec![
             ("spec", map(&[("finalizers", atomic_list())])),
-            ("status", map(&[("phase", View::Scalar), ("conditions", conditions())])),
+            ("status", map(&[("phase", View::TEXT), ("conditions", conditions())])),
         ],
         ("", "Event") => event(),
         ("events.k8s.io", "Event") => new_event(),
@@ -68,7 +68,7 @@ pub fn view(group: &str, kind: &str) -> View {
         _ => return open(),
     };
     let mut fields =
-        vec![("apiVersion", View::Scalar), ("kind", View::Scalar), ("metadata", metadata())];
+        vec![("apiVersion", View::TEXT), ("kind", View::TEXT), ("metadata", metadata())];
     fields.extend(own);
     map(&fields)
 }
@@ -128,7 +128,7 @@ fn event() -> Vec<(&'static str, View)> {
         "reportingComponent",
         "reportingInstance",
     ];
-    fields.extend(plain.map(|name| (name, View::Scalar)));
+    fields.extend(plain.map(|name| (name, View::TEXT)));
     fields
 }
 
@@ -151,34 +151,34 @@ fn new_event() -> Vec<(&'static str, View)> {
         "deprecatedLastTimestamp",
         "deprecatedCount",
     ];
-    fields.extend(plain.map(|name| (name, View::Scalar)));
+    fields.extend(plain.map(|name| (name, View::TEXT)));
     fields
 }
 
 fn definition() -> Vec<(&'static str, View)> {
     let names = || {
         map(&[
-            ("plural", View::Scalar),
-            ("singular", View::Scalar),
-            ("kind", View::Scalar),
-            ("listKind", View::Scalar),
+            ("plural", View::TEXT),
+            ("singular", View::TEXT),
+            ("kind", View::TEXT),
+            ("listKind", View::TEXT),
             ("shortNames", atomic_list()),
             ("categories", atomic_list()),
         ])
     };
     let spec = map(&[
-        ("group", View::Scalar),
+        ("group", View::TEXT),
         ("names", names()),
-        ("scope", View::Scalar),
+        ("scope", View::TEXT),
         ("versions", atomic_list()),
-        ("conversion", map(&[("strategy", View::Scalar), ("webhook", View::Deduced)])),
-        ("preserveUnknownFields", View::Scalar),
+        ("conversion", map(&[("strategy", View::TEXT), ("webhook", View::Deduced)])),
+        ("preserveUnknownFields", View::TEXT),
     ]);
     let status = map(&[
         ("conditions", conditions()),
         ("acceptedNames", names()),
         ("storedVersions", atomic_list()),
-        ("observedGeneration", View::Scalar),
+        ("observedGeneration", View::TEXT),
     ]);
     vec![("spec", spec), ("status", status)]
 }
@@ -186,25 +186,25 @@ fn definition() -> Vec<(&'static str, View)> {
 fn webhook() -> View {
     let selector = || atomic_map();
     map(&[
-        ("name", View::Scalar),
+        ("name", View::TEXT),
         ("clientConfig", View::Deduced),
         ("rules", atomic_list()),
-        ("failurePolicy", View::Scalar),
-        ("matchPolicy", View::Scalar),
+        ("failurePolicy", View::TEXT),
+        ("matchPolicy", View::TEXT),
         ("namespaceSelector", selector()),
         ("objectSelector", selector()),
-        ("sideEffects", View::Scalar),
-        ("timeoutSeconds", View::Scalar),
+        ("sideEffects", View::TEXT),
+        ("timeoutSeconds", View::TEXT),
         ("admissionReviewVersions", atomic_list()),
         ("matchConditions", list(scalars(&["name", "expression"]), by_key("name"))),
-        ("reinvocationPolicy", View::Scalar),
+        ("reinvocationPolicy", View::TEXT),
     ])
 }
 
 fn open() -> View {
     let mut made = MapView { rest: Some(Box::new(View::Deduced)), ..MapView::default() };
-    made.fields.insert("apiVersion".to_owned(), View::Scalar);
-    made.fields.insert("kind".to_owned(), View::Scalar);
+    made.fields.insert("apiVersion".to_owned(), View::TEXT);
+    made.fields.insert("kind".to_owned(), View::TEXT);
     made.fields.insert("metadata".to_owned(), metadata());
     View::Map(made)
 }
@@ -226,18 +226,39 @@ fn by_key(key: &str) -> ListKind {
     ListKind::Map(vec![(key.to_owned(), None)])
 }
 
+/// A map of these fields; the names of scalars that are no strings say what they are.
 fn map(fields: &[(&str, View)]) -> View {
-    let fields = fields.iter().map(|(name, view)| ((*name).to_owned(), view.clone())).collect();
+    let view = |name: &str, view: &View| match view {
+        View::Scalar(_) => View::Scalar(scalar(name)),
+        View::Map(_) | View::List(_) | View::Deduced => view.clone(),
+    };
+    let fields = fields.iter().map(|(name, it)| ((*name).to_owned(), view(name, it))).collect();
     View::Map(MapView { fields, rest: None, atomic: false })
 }
 
+fn scalar(name: &str) -> Scalar {
+    match name {
+        "count"
+        | "deletionGracePeriodSeconds"
+        | "deprecatedCount"
+        | "generation"
+        | "leaseDurationSeconds"
+        | "leaseTransitions"
+        | "observedGeneration"
+        | "timeoutSeconds" => Scalar::Number,
+        "automountServiceAccountToken" | "immutable" | "preserveUnknownFields" => Scalar::Flag,
+        time if time.ends_with("Time") || time.ends_with("Timestamp") => Scalar::Any,
+        _ => Scalar::Text,
+    }
+}
+
 fn scalars(names: &[&str]) -> View {
-    let fields: Vec<(&str, View)> = names.iter().map(|name| (*name, View::Scalar)).collect();
+    let fields: Vec<(&str, View)> = names.iter().map(|name| (*name, View::TEXT)).collect();
     map(&fields)
 }
 
 fn texts() -> View {
-    View::Map(MapView { rest: Some(Box::new(View::Scalar)), ..MapView::default() })
+    View::Map(MapView { rest: Some(Box::new(View::TEXT)), ..MapView::default() })
 }
 
 fn atomic_map() -> View {

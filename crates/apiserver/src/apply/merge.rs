@@ -29,7 +29,7 @@ pub(super) fn merge(live: &Value, config: &Value, view: &View) -> Value {
         {
             live.clone()
         }
-        (View::Scalar | View::Map(_) | View::List(_) | View::Deduced, _, _) => config.clone(),
+        (View::Scalar(_) | View::Map(_) | View::List(_) | View::Deduced, _, _) => config.clone(),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Operations on a value in its view: validate, list fields, compare, and remove fields.
 
 use super::set::{Element, Path, Set, written};
-use super::view::{ListKind, ListView, View};
+use super::view::{ListKind, ListView, Scalar, View};
+use crate::meta::field::quoted;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -133,13 +134,18 @@ fn parts<'v, 'd>(value: &'d Value, view: &'v View) -> Parts<'v, 'd> {
             };
             Parts::List(items.iter().enumerate().map(part).collect())
         }
-        (View::Scalar | View::Map(_) | View::List(_) | View::Deduced, _) => Parts::Leaf,
+        (View::Scalar(_) | View::Map(_) | View::List(_) | View::Deduced, _) => Parts::Leaf,
     }
 }
 
 fn check(value: &Value, view: &View, path: &mut Path, found: &mut Vec<String>) {
     match (view, value) {
-        (_, Value::Null) | (View::Scalar | View::Deduced, _) => {}
+        (_, Value::Null) | (View::Deduced, _) => {}
+        (View::Scalar(scalar), _) => {
+            if let Some(why) = mistyped(*scalar, value) {
+                found.push(format!("{}: {why}", written(path)));
+            }
+        }
         (View::Map(map), Value::Object(fields)) => {
             for (name, child) in fields {
                 path.push(Element::field(name));
@@ -158,6 +164,56 @@ fn check(value: &Value, view: &View, path: &mut Path, found: &mut Vec<String>) {
         }
         (View::List(_), other) => {
             found.push(format!("{}: expected list, got &{{{}}}", written(path), go_text(other)));
+        }
+    }
+}
+
+/// Why a value is not such a scalar.
+fn mistyped(scalar: Scalar, value: &Value) -> Option<String> {
+    match (scalar, value) {
+        (Scalar::Number, Value::Number(_))
+        | (Scalar::Text, Value::String(_))
+        | (Scalar::Flag, Value::Bool(_))
+        | (Scalar::Any, _) => None,
+        (Scalar::Number, _) => {
+            Some(format!("expected numeric (int or float), got {}", go_type(value)))
+        }
+        (Scalar::Text, _) => {
+            let value = go_syntax(value);
+            Some(format!("expected string, got &value.valueUnstructured{{Value:{value}}}"))
+        }
+        (Scalar::Flag, _) => Some(format!("expected boolean, got &{{{}}}", go_text(value))),
+    }
+}
+
+/// The type of a value, as Go calls it.
+pub fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+/// A value as Go source.
+fn go_syntax(value: &Value) -> String {
+    match value {
+        Value::Null => "interface {}(nil)".to_owned(),
+        Value::String(text) => quoted(text),
+        Value::Bool(_) | Value::Number(_) => go_text(value),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(go_syntax).collect();
+            format!("{}{{{}}}", go_type(value), items.join(", "))
+        }
+        Value::Object(fields) => {
+            let sorted: BTreeMap<&String, &Value> = fields.iter().collect();
+            let pairs =
+                sorted.iter().map(|(name, value)| format!("{}:{}", quoted(name), go_syntax(value)));
+            format!("{}{{{}}}", go_type(value), pairs.collect::<Vec<_>>().join(", "))
         }
     }
 }

@@ -9,13 +9,26 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq)]
 pub enum View {
     /// An atomic value.
-    Scalar,
+    Scalar(Scalar),
     /// A map.
     Map(MapView),
     /// A list.
     List(ListView),
     /// Unknown: maps are owned by field, lists as a whole.
     Deduced,
+}
+
+/// What a scalar may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scalar {
+    /// A number.
+    Number,
+    /// A string.
+    Text,
+    /// A boolean.
+    Flag,
+    /// Any of them; other values are refused when the object is decoded.
+    Any,
 }
 
 /// The view of a map.
@@ -50,11 +63,14 @@ pub enum ListKind {
 }
 
 impl View {
+    /// The view of a string.
+    pub(super) const TEXT: Self = Self::Scalar(Scalar::Text);
+
     /// The view of the objects of a custom resource.
     pub fn of(schema: &Schema) -> Self {
         let mut fields = declared(schema);
-        fields.insert("apiVersion".to_owned(), Self::Scalar);
-        fields.insert("kind".to_owned(), Self::Scalar);
+        fields.insert("apiVersion".to_owned(), Self::TEXT);
+        fields.insert("kind".to_owned(), Self::TEXT);
         fields.insert("metadata".to_owned(), super::builtin::metadata());
         let rest = open(schema).then(|| Box::new(Self::Deduced));
         Self::Map(MapView { fields, rest, atomic: false })
@@ -69,7 +85,7 @@ impl View {
                 Some(&list.item)
             }
             (Self::Deduced, _) => Some(&DEDUCED),
-            (Self::Scalar, _)
+            (Self::Scalar(_), _)
             | (Self::Map(_), Element::Key(_) | Element::Item(_) | Element::Index(_))
             | (Self::List(_), Element::Field(_)) => None,
         }
@@ -83,21 +99,21 @@ impl View {
 
 fn view(schema: &Schema) -> View {
     match schema.kind {
-        None if schema.int_or_string => View::Scalar,
+        None if schema.int_or_string => View::Scalar(Scalar::Any),
         None => View::Deduced,
         Some(JsonType::Object) => object(schema),
         Some(JsonType::Array) => list(schema),
-        Some(JsonType::String | JsonType::Integer | JsonType::Number | JsonType::Boolean) => {
-            View::Scalar
-        }
+        Some(JsonType::String) => View::TEXT,
+        Some(JsonType::Integer | JsonType::Number) => View::Scalar(Scalar::Number),
+        Some(JsonType::Boolean) => View::Scalar(Scalar::Flag),
     }
 }
 
 fn object(schema: &Schema) -> View {
     let mut fields = declared(schema);
     if schema.embedded {
-        fields.entry("apiVersion".to_owned()).or_insert(View::Scalar);
-        fields.entry("kind".to_owned()).or_insert(View::Scalar);
+        fields.entry("apiVersion".to_owned()).or_insert(View::TEXT);
+        fields.entry("kind".to_owned()).or_insert(View::TEXT);
         fields.entry("metadata".to_owned()).or_insert_with(super::builtin::metadata);
     }
     let rest = match &schema.additional {

@@ -17,8 +17,6 @@ pub struct MetaRules {
     pub namespaced: bool,
     /// The rule of its names.
     pub names: NameRule,
-    /// Whether a finalizer without a domain is refused, as it is for built-in kinds.
-    pub qualified_finalizers: bool,
 }
 
 /// Validates the metadata of a new or replaced object, below `path`.
@@ -32,8 +30,20 @@ pub fn validate(meta: &Value, rules: MetaRules, path: &Path) -> Vec<FieldError> 
         errors.extend(validate_annotations(annotations, &path.child("annotations")));
     }
     errors.extend(owner_references(meta, &path.child("ownerReferences")));
-    errors.extend(finalizers(meta, rules, &path.child("finalizers")));
+    errors.extend(finalizers(meta, &path.child("finalizers")));
     errors
+}
+
+/// Refuses finalizers that have no domain and are no standard ones, as most built-in kinds do.
+pub fn standard_finalizers(meta: &Value, path: &Path) -> Vec<FieldError> {
+    let detail = "name is neither a standard finalizer name nor is it fully qualified";
+    let path = path.child("finalizers");
+    let unqualified = texts(meta, "finalizers")
+        .enumerate()
+        .filter(|(_, name)| !name.contains('/') && !STANDARD_FINALIZERS.contains(name));
+    unqualified
+        .map(|(index, name)| FieldError::invalid_text(&path.index(index), name, detail))
+        .collect()
 }
 
 /// Validates immutable and new metadata fields of an update.
@@ -246,7 +256,7 @@ fn shown_owner(owner: &Value) -> String {
     format!("{{{}}}", parts.join(","))
 }
 
-fn finalizers(meta: &Value, rules: MetaRules, path: &Path) -> Vec<FieldError> {
+fn finalizers(meta: &Value, path: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let all: Vec<&str> = texts(meta, "finalizers").collect();
     for name in &all {
@@ -257,18 +267,6 @@ fn finalizers(meta: &Value, rules: MetaRules, path: &Path) -> Vec<FieldError> {
     if all.contains(&"orphan") && all.contains(&"foregroundDeletion") {
         let detail = "finalizer orphan and foregroundDeletion cannot be both set";
         errors.push(FieldError::invalid(path, &Value::from(all.clone()), detail));
-    }
-    if rules.qualified_finalizers {
-        for (index, name) in all.iter().enumerate() {
-            let at = path.index(index);
-            for wrong in name::qualified(name) {
-                errors.push(FieldError::invalid_text(&at, name, wrong));
-            }
-            if !name.contains('/') && !STANDARD_FINALIZERS.contains(name) {
-                let detail = "name is neither a standard finalizer name nor is it fully qualified";
-                errors.push(FieldError::invalid_text(&at, name, detail));
-            }
-        }
     }
     errors
 }

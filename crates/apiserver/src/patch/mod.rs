@@ -28,6 +28,9 @@ pub enum Refusal {
     /// The patch does not apply to the document: unprocessable.
     #[error("{0}")]
     DoesNotApply(String),
+    /// The patch contradicts itself: an internal error, as in Kubernetes.
+    #[error("{0}")]
+    Contradictory(String),
 }
 
 /// Parses JSON; errors have the messages of Go.

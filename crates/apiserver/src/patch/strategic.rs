@@ -2,6 +2,7 @@
 //! references merge by uid, finalizers are a set, all else is a merge patch.
 
 use super::{Refusal, merge};
+use crate::apply::typed::go_text;
 use serde_json::{Map, Value};
 
 const DIRECTIVE: &str = "$patch";
@@ -25,6 +26,63 @@ pub fn apply(document: &Value, patch: &Value) -> Result<Value, Refusal> {
 enum ListRule {
     Set,
     ByKey(&'static str),
+}
+
+impl ListRule {
+    /// What a list identifies an item by.
+    fn identity<'a>(&self, item: &'a Value) -> Option<&'a Value> {
+        match self {
+            Self::Set => Some(item),
+            Self::ByKey(key) => item.get(key),
+        }
+    }
+
+    /// Where a list has an item of the same identity.
+    fn position(&self, list: &[Value], item: &Value) -> Option<usize> {
+        let id = self.identity(item);
+        list.iter().position(|other| self.identity(other) == id)
+    }
+
+    /// Refuses items that are not in the order that the patch says.
+    fn check_order(&self, items: &[Value], order: &[Value], place: &[&str]) -> Result<(), Refusal> {
+        let mut left = order.iter();
+        let given = items.iter().filter(|item| item.get(DIRECTIVE).is_none());
+        for item in given {
+            if !left.any(|next| self.identity(next) == self.identity(item)) {
+                let name = place.last().unwrap_or(&"");
+                let texts = |list: &[Value]| go_text(&Value::Array(list.to_vec()));
+                return Err(Refusal::Contradictory(format!(
+                    "The order in patch list:\n{}\n doesn't match {ORDER}{name} list:\n{}\n",
+                    texts(items),
+                    texts(order)
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The merged items in the order that the patch says, and those that it does not name in their
+    /// order of before: each in front of the first named one that followed it there.
+    fn ordered(&self, merged: &[Value], order: &[Value], before: &[Value]) -> Vec<Value> {
+        let (mut named, mut others): (Vec<_>, Vec<_>) =
+            merged.iter().partition(|item| self.position(order, item).is_some());
+        named.sort_by_key(|item| self.position(order, item));
+        others.sort_by_key(|item| self.position(before, item));
+        let mut others = others.into_iter().peekable();
+        let mut out = Vec::with_capacity(merged.len());
+        for item in named {
+            let place = self.position(before, item);
+            while let Some(other) = others.next_if(|other| {
+                let own = self.position(before, other);
+                own.is_some() && place.is_some() && own < place
+            }) {
+                out.push(other.clone());
+            }
+            out.push(item.clone());
+        }
+        out.extend(others.cloned());
+        out
+    }
 }
 
 fn rule_of(place: &[&str]) -> Option<ListRule> {
@@ -60,7 +118,9 @@ fn merge<'p>(
         }
         Some("merge") | None => {}
         Some(other) => {
-            return Err(Refusal::DoesNotApply(format!("unknown patch type: {other}")));
+            let patch = go_text(patch);
+            let why = format!("unknown patch type: {other} in map: {patch}");
+            return Err(Refusal::Contradictory(why));
         }
     }
     if let Some(Value::Array(kept)) = fields.get(RETAIN) {
@@ -70,6 +130,7 @@ fn merge<'p>(
         if name == DIRECTIVE || name == RETAIN || name.starts_with(ORDER) {
             continue;
         }
+        let order = fields.get(&format!("{ORDER}{name}")).and_then(Value::as_array);
         if let Some(list) = name.strip_prefix(FROM_PRIMITIVES) {
             drop_from(object, list, value);
             continue;
@@ -79,16 +140,39 @@ fn merge<'p>(
             continue;
         }
         place.push(name);
-        merge_field(object, name, value, place)?;
+        merge_field(object, name, (value, order), place)?;
         place.pop();
     }
+    reorder(object, fields, place);
     Ok(())
+}
+
+/// Orders lists of which the patch says the order but no items.
+fn reorder<'p>(
+    object: &mut Map<String, Value>,
+    patch: &'p Map<String, Value>,
+    place: &mut Vec<&'p str>,
+) {
+    for (name, order) in patch {
+        let Some(name) = name.strip_prefix(ORDER).filter(|name| !patch.contains_key(*name)) else {
+            continue;
+        };
+        place.push(name);
+        let rule = rule_of(place);
+        place.pop();
+        if let (Some(rule), Some(Value::Array(list)), Value::Array(order)) =
+            (rule, object.get_mut(name), order)
+        {
+            let before = list.clone();
+            *list = rule.ordered(list, order, &before);
+        }
+    }
 }
 
 fn merge_field<'p>(
     object: &mut Map<String, Value>,
     name: &str,
-    value: &'p Value,
+    (value, order): (&'p Value, Option<&Vec<Value>>),
     place: &mut Vec<&'p str>,
 ) -> Result<(), Refusal> {
     let slot = object.entry(name.to_owned()).or_insert(Value::Null);
@@ -98,10 +182,15 @@ fn merge_field<'p>(
                 *slot = Value::Array(Vec::new());
             }
             let Value::Array(list) = slot else { return Ok(()) };
+            if let Some(order) = order {
+                rule.check_order(items, order, place)?;
+            }
+            let before = list.clone();
             match rule {
                 ListRule::Set => union(list, items),
                 ListRule::ByKey(key) => merge_by_key(list, items, key)?,
             }
+            *list = rule.ordered(list, order.unwrap_or(items), &before);
         }
         (Value::Object(_), _) => merge(slot, value, place)?,
         (scalar_or_list, _) => *slot = scalar_or_list.clone(),

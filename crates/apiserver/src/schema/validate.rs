@@ -6,26 +6,72 @@ use serde_json::{Map, Number, Value};
 
 const UNCHECKED: &str = "some validation rules were not checked because the object was invalid; \
     correct the existing errors to complete validation";
+const STATUS: &str = "status";
+/// How the root is called.
+const NO_FIELD: &str = "<nil>";
 
 impl Schema {
     /// Validates an object without its metadata; on an update, values that are unchanged since
     /// `old` are tolerated.
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut errors = Vec::new();
+        self.validate_beside((object, old), Vec::new(), &mut errors);
+        errors
+    }
+
+    /// Validates an object that has other errors, those before and those after the schema's: with
+    /// some of them no rule is evaluated.
+    pub(crate) fn validate_beside(
+        &self,
+        (object, old): (&Value, Option<&Value>),
+        after: Vec<FieldError>,
+        errors: &mut Vec<FieldError>,
+    ) {
+        check(object, old, self, &Path::default(), errors);
+        errors.extend(after);
+        self.check_relations(object, old, errors);
+    }
+
+    /// Validates the status, and the rules of the whole object. As in Kubernetes, messages call
+    /// fields as the status does.
+    pub(crate) fn validate_status(
+        &self,
+        (object, old): (&Value, &Value),
+        after: Vec<FieldError>,
+        errors: &mut Vec<FieldError>,
+    ) {
+        let mut own = Vec::new();
+        if let (Some(status), Some(known)) = (object.get(STATUS), self.field(STATUS)) {
+            check(status, old.get(STATUS), known, &Path::default(), &mut own);
+        }
+        for error in &mut own {
+            if error.field == NO_FIELD {
+                STATUS.clone_into(&mut error.field);
+                if error.detail.starts_with("in body") {
+                    error.detail.insert(0, ' ');
+                }
+            } else {
+                error.field = format!("{STATUS}.{}", error.field);
+            }
+        }
+        errors.extend(own);
+        errors.extend(after);
+        self.check_relations(object, Some(old), errors);
+    }
+
+    /// Checks embedded objects, lists and rules, which see more than one value.
+    fn check_relations(&self, object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
         let root = Path::default();
-        check(object, old, self, &root, &mut errors);
-        metadata::check_embedded(object, self, &root, true, &mut errors);
-        lists::doubled(object, old, self, &root, &mut errors);
+        metadata::check_embedded(object, self, &root, true, errors);
+        lists::doubled(object, old, self, &root, errors);
         if !self.has_rules {
-            return errors;
+            return;
         }
         if errors.iter().any(|error| blocks(error.cause)) {
-            let unplaced = FieldError::invalid(&root, &Value::Null, UNCHECKED);
-            errors.push(unplaced);
+            errors.push(FieldError::invalid(&root, &Value::Null, UNCHECKED));
         } else {
-            rules::evaluate(object, old, self, &mut errors);
+            rules::evaluate(object, old, self, errors);
         }
-        errors
     }
 }
 

@@ -2,9 +2,11 @@
 
 mod definition;
 mod hooks;
+mod metadata;
 mod plain;
 mod policies;
 mod rbac;
+mod scales;
 mod services;
 
 use serde_json::{Map, Value, json};
@@ -12,7 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::events;
 use crate::kinds::{Builtin, Origin, Resource};
 use crate::meta::field::{FieldError, Path};
-use crate::meta::object::{self, MetaRules};
+use crate::meta::object;
 use crate::verbs::{RequestContext, Subresource};
 
 /// Prepares a new object for its kind.
@@ -149,9 +151,13 @@ pub(crate) fn warnings(resource: &Resource, value: &Value) -> Vec<String> {
 
 /// Validates a new object.
 pub(crate) fn validate_create(resource: &Resource, value: &Value) -> Vec<FieldError> {
-    let mut errors = validate_meta(resource, value);
+    let mut errors = metadata::validate_create(resource, value);
     match &resource.origin {
-        Origin::Custom(custom) => errors.extend(custom.schema.validate(value, None)),
+        Origin::Custom(custom) => {
+            let scale = custom.scale.as_ref();
+            let others = scale.map_or_else(Vec::new, |it| scales::validate(it, value, false));
+            custom.schema.validate_beside((value, None), others, &mut errors);
+        }
         Origin::Builtin(builtin) => errors.extend(validate_builtin(*builtin, value, None)),
     }
     errors
@@ -163,56 +169,27 @@ pub(crate) fn validate_update(
     next: &Value,
     old: &Value,
 ) -> Vec<FieldError> {
-    let path = Path::new("metadata");
     let resource = ctx.resource;
-    let null = Value::Null;
-    let (new_meta, old_meta) =
-        (next.get("metadata").unwrap_or(&null), old.get("metadata").unwrap_or(&null));
-    let mut errors = object::validate_update(new_meta, old_meta, &path);
+    let changes = match &resource.origin {
+        Origin::Builtin(Builtin::ConfigMap) => plain::changes_of_config_map(next, old),
+        Origin::Builtin(Builtin::Secret) => plain::changes_of_secret(next, old),
+        Origin::Builtin(_) | Origin::Custom(_) => Vec::new(),
+    };
+    let mut errors = metadata::validate_update(resource, (next, old), changes);
     match &resource.origin {
         Origin::Custom(custom) => {
-            errors.extend(object::validate_update(new_meta, old_meta, &path));
-            errors.extend(validate_meta_of_update(resource, next));
-            errors.extend(custom.schema.validate(next, Some(old)));
-        }
-        Origin::Builtin(builtin) => {
-            // As in Kubernetes, once for every object and once more by these kinds.
-            if is_checked_twice(*builtin) {
-                errors.extend(object::validate_update(new_meta, old_meta, &path));
+            let status_only = ctx.sub == Subresource::Status;
+            let scale = custom.scale.as_ref();
+            let others = scale.map_or_else(Vec::new, |it| scales::validate(it, next, status_only));
+            if status_only {
+                custom.schema.validate_status((next, old), others, &mut errors);
+            } else {
+                custom.schema.validate_beside((next, Some(old)), others, &mut errors);
             }
-            errors.extend(validate_meta_of_update(resource, next));
-            if is_checked_twice(*builtin) {
-                errors.extend(validate_meta_of_update(resource, next));
-            }
-            errors.extend(validate_builtin(*builtin, next, Some(old)));
         }
+        Origin::Builtin(builtin) => errors.extend(validate_builtin(*builtin, next, Some(old))),
     }
     errors
-}
-
-fn is_checked_twice(kind: Builtin) -> bool {
-    matches!(kind, Builtin::ConfigMap | Builtin::Secret | Builtin::ServiceAccount)
-}
-
-fn rules(resource: &Resource) -> MetaRules {
-    MetaRules {
-        namespaced: resource.namespaced,
-        names: resource.name_rule(),
-        qualified_finalizers: resource
-            .builtin()
-            .is_some_and(|builtin| builtin != Builtin::CustomResourceDefinition),
-    }
-}
-
-fn validate_meta(resource: &Resource, value: &Value) -> Vec<FieldError> {
-    let metadata = value.get("metadata").unwrap_or(&Value::Null);
-    object::validate(metadata, rules(resource), &Path::new("metadata"))
-}
-
-/// Validates the metadata of an update.
-fn validate_meta_of_update(resource: &Resource, value: &Value) -> Vec<FieldError> {
-    let found = validate_meta(resource, value);
-    found.into_iter().filter(|error| error.field.starts_with("metadata.finalizers")).collect()
 }
 
 /// Sets defaults that no manager owns.
@@ -274,8 +251,8 @@ fn default_builtin(builtin: Builtin, object: &mut Value, new: bool) {
 
 fn validate_builtin(builtin: Builtin, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
     match builtin {
-        Builtin::ConfigMap => plain::validate_config_map(value, old),
-        Builtin::Secret => plain::validate_secret(value, old),
+        Builtin::ConfigMap => plain::validate_config_map(value),
+        Builtin::Secret => plain::validate_secret(value),
         Builtin::Event => plain::validate_event(value, false),
         Builtin::RegardingEvent => plain::validate_event(&events::to_core(value), true),
         Builtin::Lease => plain::validate_lease(value),

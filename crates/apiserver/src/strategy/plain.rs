@@ -46,9 +46,24 @@ pub(super) fn default_secret(object: &mut Value) {
     }
 }
 
-pub(super) fn validate_config_map(value: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let mut errors = frozen(value, old, &["data", "binaryData"]);
-    errors.extend(keys(value, &["data", "binaryData"]));
+/// The errors of changed fields that may not change.
+pub(super) fn changes_of_config_map(value: &Value, old: &Value) -> Vec<FieldError> {
+    frozen(value, old, &["data", "binaryData"])
+}
+
+/// The errors of changed fields that may not change.
+pub(super) fn changes_of_secret(value: &Value, old: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let kind = text(value, "/type");
+    if text(old, "/type") != kind {
+        errors.push(FieldError::invalid_text(&Path::new("type"), kind, "field is immutable"));
+    }
+    errors.extend(frozen(value, old, &["data"]));
+    errors
+}
+
+pub(super) fn validate_config_map(value: &Value) -> Vec<FieldError> {
+    let mut errors = keys(value, &["data", "binaryData"]);
     let doubled = value["data"].as_object().into_iter().flatten();
     for (key, _) in doubled.filter(|(key, _)| value["binaryData"].get(key).is_some()) {
         let path = Path::new("data").key(key);
@@ -61,15 +76,8 @@ pub(super) fn validate_config_map(value: &Value, old: Option<&Value>) -> Vec<Fie
     errors
 }
 
-pub(super) fn validate_secret(value: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    if old.is_some_and(|old| text(old, "/type") != text(value, "/type")) {
-        let why = "field is immutable";
-        let kind = text(value, "/type");
-        errors.push(FieldError::invalid_text(&Path::new("type"), kind, why));
-    }
-    errors.extend(frozen(value, old, &["data"]));
-    errors.extend(keys(value, &["data"]));
+pub(super) fn validate_secret(value: &Value) -> Vec<FieldError> {
+    let mut errors = keys(value, &["data"]);
     if size(value) > DATA_MAX {
         errors.push(FieldError::too_long(&Path::new("data"), DATA_MAX));
     }
@@ -147,10 +155,10 @@ fn keys(value: &Value, fields: &[&str]) -> Vec<FieldError> {
 }
 
 /// The errors of changed immutable fields.
-fn frozen(value: &Value, old: Option<&Value>, fields: &[&str]) -> Vec<FieldError> {
-    let Some(old) = old.filter(|old| old["immutable"].as_bool() == Some(true)) else {
+fn frozen(value: &Value, old: &Value, fields: &[&str]) -> Vec<FieldError> {
+    if old["immutable"].as_bool() != Some(true) {
         return Vec::new();
-    };
+    }
     let mut errors = Vec::new();
     if value["immutable"].as_bool() != Some(true) {
         errors.push(FieldError::forbidden(&Path::new("immutable"), FROZEN));

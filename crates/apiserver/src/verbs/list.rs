@@ -104,7 +104,13 @@ async fn read(
     })?;
     let version = version.unwrap_or_default();
     reached(core, version).await?;
-    if query.get("resourceVersionMatch") == Some("Exact") {
+    let exact = match query.get("resourceVersionMatch") {
+        Some("Exact") => true,
+        // As Kubernetes, the first page of a list at a revision.
+        None | Some("") => version > 0 && query.number("limit")?.is_some_and(|limit| limit > 0),
+        Some(_) => false,
+    };
+    if exact {
         let listing = core.store.list_at(table, &prefix, version).map_err(|_| {
             Refusal::expired("The resourceVersion for the provided list is too old.")
         })?;

@@ -128,6 +128,7 @@ fn refused(refusal: &patch::Refusal) -> Refusal {
             let message = format!("Request entity too large: {refusal}");
             Refusal::new(413, "RequestEntityTooLarge", message)
         }
+        patch::Refusal::Contradictory(why) => Refusal::bare(why),
         patch::Refusal::DoesNotApply(_) => {
             let message = "the server rejected our request due to an error in our request";
             Refusal::new(422, "Invalid", message).about(json!({}))

@@ -4,8 +4,8 @@ use serde_json::json;
 
 use crate::compare::Difference;
 use crate::objects::head;
-use crate::request::{APPLY, Request};
-use crate::world::{ACCOUNT, CONFIG_MAP, LEASE, WIDGET};
+use crate::request::Request;
+use crate::world::{ACCOUNT, LEASE};
 
 /// A difference that is wanted.
 pub(crate) struct Deviation {
@@ -19,7 +19,7 @@ pub(crate) struct Deviation {
 }
 
 /// Every deviation. A run plays the requests of each and fails if one no longer differs.
-pub(crate) const DEVIATIONS: [Deviation; 4] = [
+pub(crate) const DEVIATIONS: [Deviation; 2] = [
     Deviation {
         kind: "DELETE serviceaccounts: /metadata/resourceVersion",
         text: "<rv",
@@ -31,31 +31,6 @@ pub(crate) const DEVIATIONS: [Deviation; 4] = [
                 Request::new("POST", ACCOUNT.plural, ACCOUNT.path()).body(body),
                 Request::new("DELETE", ACCOUNT.plural, ACCOUNT.named("x0")),
             ]
-        },
-    },
-    Deviation {
-        kind: "PATCH apply-patch+yaml widgets: status 500 -> 422",
-        text: "embedded 422",
-        reason: "the scalars of an apply are checked by the schema only, not before it by their \
-                 type, so that the answer is Invalid and not an internal error",
-        requests: || {
-            let mut body = head(WIDGET, "x0");
-            body["spec"]["size"] = json!("big");
-            let apply = Request::new("PATCH", WIDGET.plural, WIDGET.named("x0")).media(APPLY);
-            vec![apply.body(body).with("fieldManager", "m1")]
-        },
-    },
-    Deviation {
-        kind: "PATCH apply-patch+yaml configmaps: /message",
-        text: "expected string, got",
-        reason: "the scalars of an apply to a built-in kind are checked when it is decoded, so \
-                 that the same error has another message",
-        requests: || {
-            let mut body = head(CONFIG_MAP, "x0");
-            body["data"]["k0"] = json!(7);
-            let path = CONFIG_MAP.named("x0");
-            let apply = Request::new("PATCH", CONFIG_MAP.plural, path).media(APPLY);
-            vec![apply.body(body).with("fieldManager", "m1")]
         },
     },
     Deviation {

@@ -25,7 +25,8 @@ static RULES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     [
         (uid, "<uid>"),
         (time, "<time>"),
-        (r#"("?resourceVersion"?: ")[0-9]+"#, "$1<rv>"),
+        (r#"(resourceVersion[\\"]*: ?[\\"]*)[0-9]+"#, "$1<rv>"),
+        (r"(Resource Version: +)[0-9]+", "$1<rv>"),
         (r"https://127\.0\.0\.1:[0-9]+", "<server>"),
         (r"(?m) {2,}([0-9]+[smhd])+( {2,}|$)", " <age> "),
         (r"/tmp/(LIVE|MERGED)-[0-9]+", "/tmp/$1"),

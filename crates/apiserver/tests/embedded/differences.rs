@@ -17,7 +17,7 @@ const JSON: &str = "application/json";
 const META: &str = "v=v1;g=meta.k8s.io";
 
 /// A server with a CRD that keeps every field of a spec.
-async fn server() -> ApiServer {
+pub(crate) async fn server() -> ApiServer {
     let server = ApiServer::builder().build().await.expect("a server");
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -43,7 +43,7 @@ async fn server() -> ApiServer {
 }
 
 /// Sends a request; returns status, body and warnings.
-async fn ask(
+pub(crate) async fn ask(
     server: &ApiServer,
     (method, path): (&str, &str),
     (media, accept): (&str, &str),
@@ -65,12 +65,17 @@ async fn ask(
     (code, serde_json::from_slice(&bytes).unwrap_or_default(), warnings)
 }
 
-async fn post(server: &ApiServer, path: &str, body: &Value) -> (u16, Value) {
+pub(crate) async fn post(server: &ApiServer, path: &str, body: &Value) -> (u16, Value) {
     let (code, answer, _) = ask(server, ("POST", path), (JSON, JSON), body).await;
     (code, answer)
 }
 
-async fn patch(server: &ApiServer, path: &str, media: &str, body: &Value) -> (u16, Value) {
+pub(crate) async fn patch(
+    server: &ApiServer,
+    path: &str,
+    media: &str,
+    body: &Value,
+) -> (u16, Value) {
     let (code, answer, _) = ask(server, ("PATCH", path), (media, JSON), body).await;
     (code, answer)
 }
@@ -87,9 +92,16 @@ fn gadget(spec: &Value) -> Value {
 }
 
 /// The fields of the causes of a refusal.
-fn fields(answer: &Value) -> Vec<&str> {
+pub(crate) fn fields(answer: &Value) -> Vec<&str> {
     let causes = answer["details"]["causes"].as_array().into_iter().flatten();
     causes.map(|cause| cause["field"].as_str().unwrap_or_default()).collect()
+}
+
+/// The fields and messages of the causes of a refusal.
+pub(crate) fn causes(answer: &Value) -> Vec<(String, String)> {
+    let causes = answer["details"]["causes"].as_array().into_iter().flatten();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    causes.map(|cause| (text(&cause["field"]), text(&cause["message"]))).collect()
 }
 
 // Requirement: AK-82

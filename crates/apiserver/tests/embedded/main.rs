@@ -19,6 +19,7 @@ mod rebuilt;
 mod reviews;
 mod terminating;
 mod tls;
+mod validation;
 mod watches;
 mod webhooks;
 mod writes;

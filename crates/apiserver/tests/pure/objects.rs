@@ -130,6 +130,7 @@ impl Objects {
             patch::Refusal::TooMany { .. } => {
                 failure(413, &format!("Request entity too large: {refusal}"))
             }
+            patch::Refusal::Contradictory(why) => failure(500, &why),
             patch::Refusal::DoesNotApply(_) => {
                 failure(422, "the server rejected our request due to an error in our request")
             }
@@ -260,23 +261,18 @@ impl ParsedRequest<'_> {
         warnings: &[String],
     ) -> Result<(), Answer> {
         let kind = object["kind"].as_str().unwrap_or_default();
-        let rules =
-            MetaRules { namespaced: true, names: NameRule::Subdomain, qualified_finalizers: false };
+        let rules = MetaRules { namespaced: true, names: NameRule::Subdomain };
         let at = Path::new("metadata");
         let mut errors = Vec::new();
         if kind != self.kind.name {
             let detail = format!("must be {}", self.kind.name);
             errors.push(FieldError::invalid_text(&Path::new("kind"), kind, detail));
         }
-        match old {
-            None => errors.extend(object::validate(&object["metadata"], rules, &at)),
-            // The registry and the kind both validate, as in Kubernetes.
-            Some(old) => {
-                for _ in 0..2 {
-                    let (new, old) = (&object["metadata"], &old["metadata"]);
-                    errors.extend(object::validate_update(new, old, &at));
-                }
-            }
+        errors.extend(object::validate(&object["metadata"], rules, &at));
+        // The registry and the kind both validate a change, as in Kubernetes.
+        for old in [old, old].into_iter().flatten() {
+            let (new, old) = (&object["metadata"], &old["metadata"]);
+            errors.extend(object::validate_update(new, old, &at));
         }
         errors.extend(self.kind.schema.validate(object, old));
         if errors.is_empty() {
