@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
+use super::rule::{self, is_path};
 use super::{CLUSTER_ROLES, ROLES, is_master, rules};
 use crate::auth::{self, Action, User};
 use crate::core::{has_entries, text};
@@ -15,7 +16,8 @@ use crate::status::Refusal;
 use crate::verbs::RequestContext;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
-/// The rights of one grant that are compared; a rule multiplies its verbs, groups, resources and names.
+/// The rights of one grant that are compared: a rule multiplies its verbs, groups, resources and
+/// names.
 const RIGHTS_MAX: usize = 100_000;
 /// Metadata that the garbage collector may change.
 const COLLECTED: [&str; 4] = ["finalizers", "managedFields", "ownerReferences", "resourceVersion"];
@@ -199,15 +201,14 @@ fn has(rule: &Value, right: &Right) -> bool {
                 && (names.is_empty()
                     || name.as_ref().is_some_and(|it| names.contains(&it.as_str())))
         }
-        Place::Path(path) => list(rule, "nonResourceURLs").iter().any(|given| {
-            let start = given.ends_with('*').then(|| given.trim_end_matches('*'));
-            given == path || start.is_some_and(|start| path.starts_with(start))
-        }),
+        Place::Path(path) => {
+            list(rule, "nonResourceURLs").into_iter().any(|given| is_path(given, path))
+        }
     }
 }
 
 fn list<'a>(rule: &'a Value, field: &str) -> Vec<&'a str> {
-    rule[field].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+    rule::list(rule, field).collect()
 }
 
 /// The rights as Kubernetes prints rules: the verbs of one resource together, paths apart.

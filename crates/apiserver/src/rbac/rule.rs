@@ -30,12 +30,12 @@ fn is_resource(given: &str, plural: &str, sub: &str) -> bool {
 }
 
 /// A path that ends with `*` is every path that starts so.
-fn is_path(given: &str, path: &str) -> bool {
+pub(super) fn is_path(given: &str, path: &str) -> bool {
     let start = given.ends_with('*').then(|| given.trim_end_matches('*'));
     given == path || start.is_some_and(|start| path.starts_with(start))
 }
 
-fn list<'a>(rule: &'a Value, field: &str) -> impl Iterator<Item = &'a str> {
+pub(super) fn list<'a>(rule: &'a Value, field: &str) -> impl Iterator<Item = &'a str> {
     rule[field].as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
