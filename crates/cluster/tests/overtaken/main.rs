@@ -2,9 +2,9 @@
 //! its term and resumed, the server is restarted and restored to an older file.
 //!
 //! The test starts itself again, in folders whose files say what the process shall be: the server
-//! (`server`) or one that acts (`acts`). Every object has a goal. The holder of the Lease reaches it
-//! by a write that compares the version it read and adds its epoch to the object's history. After
-//! each disturbance every object has its goal, and no history goes back to an older epoch.
+//! (`server`) or one that acts (`acts`). Every object has a goal. The holder of the Lease reaches
+//! it by a write that compares the version it read and adds its epoch to the object's history.
+//! After each disturbance every object has its goal, and no history goes back to an older epoch.
 //! `USHER_SOAK_ROUNDS` says for how many rounds.
 
 #![expect(clippy::expect_used, reason = "tests fail by panicking")]
