@@ -110,6 +110,22 @@ async fn every_object_is_stepped_although_each_second_request_fails() {
     }
 }
 
+/// Red by: a list after a broken watch that wakes only items which are new.
+// Requirement: KA-32
+#[tokio::test(start_paused = true)]
+async fn an_item_that_only_its_source_follows_is_stepped_after_a_watch_broke() {
+    let server = server().await;
+    create(&admin(&server), "a").await;
+    server.set_faults(|it| if is_watch(it) { Fault::BreakWatchAfter(0) } else { Fault::None });
+    let item = TestItem::scripted(named(&server, "usher"), |_, _| rest());
+    let runner = TestRunner::start(item).await;
+    let _term = runner.begin(&TestClock::new(), 1);
+    settle().await;
+    assert_eq!(runner.item.steps_of("a"), 1);
+    set_goal(&admin(&server), "a", 2).await;
+    runner.stepped("a", 2).await;
+}
+
 /// Red by: a watch that begins after the state which a list showed.
 // Requirement: KA-32
 #[tokio::test(start_paused = true)]
