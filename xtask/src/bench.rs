@@ -10,9 +10,10 @@ const PROVIDER: Bench =
     Bench::Cargo(&["bench", "--package", "usher-provider", "--bench", "provider", "--"]);
 
 /// Every measurement by its name, and what runs it.
-const BENCHES: [(&str, Bench); 7] = [
+const BENCHES: [(&str, Bench); 8] = [
     ("apiserver", API_SERVER),
     ("broker", Bench::Cargo(&["bench", "--package", "usher", "--bench", "broker", "--"])),
+    ("cluster", Bench::Cargo(&["bench", "--package", "usher-cluster", "--bench", "cluster", "--"])),
     ("fleet", Bench::Cargo(&["bench", "--package", "usher-fleet", "--bench", "fleet", "--"])),
     ("kernel", Bench::Sim(&["bench", "kernel"])),
     ("provider", PROVIDER),
@@ -32,7 +33,7 @@ enum Bench {
 /// What to measure.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Measure this: apiserver, broker, fleet, kernel, provider, rules, store
+    /// Measure this: apiserver, broker, cluster, fleet, kernel, provider, rules, store
     #[arg(default_value = "kernel")]
     name: String,
     /// Pass these words on to the measurement
@@ -62,8 +63,8 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_refused_with_the_known_ones() {
-        let sentence = "cannot measure \"speed\": choose one of apiserver, broker, fleet, kernel, \
-            provider, rules, store";
+        let sentence = "cannot measure \"speed\": choose one of apiserver, broker, cluster, fleet, \
+            kernel, provider, rules, store";
         assert_eq!(find("speed"), Err(Failure::message(sentence)));
         assert_eq!(find("kernel"), Ok(Bench::Sim(&["bench", "kernel"])));
     }

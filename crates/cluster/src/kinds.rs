@@ -90,6 +90,11 @@ impl Resource {
     pub fn new(group: impl Into<String>, plural: impl Into<String>) -> Self {
         Self { group: group.into(), plural: plural.into() }
     }
+
+    /// Nothing of ours reads all Secrets of a cluster.
+    pub(crate) fn is_watched_one_by_one(&self) -> bool {
+        self.group.is_empty() && self.plural == "secrets"
+    }
 }
 
 impl std::fmt::Display for Resource {

@@ -4,11 +4,11 @@
 //! where a record is kept, and which replica acts.
 //!
 //! ```text
-//!   watches ──wake──▶ an item ──▶ pin ──▶ read ──▶ facts for the domain's rules
-//!                                          │
-//!                  client ◀── kinds ◀──────┴──▶ answer: present, absent, kind removed, unknown
-//!                    ▲
-//!   the kernel's step ──load, commit, report──▶ records, within the term of the lease
+//!   lease ──term──▶ runner ──steps──▶ an item ──▶ pin ──▶ read ──▶ facts for the domain's rules
+//!   watches ──wake────▲                  │                 │
+//!                                        │ client ◀─ kinds ◀──▶ answer: present, absent, kind
+//!                                        ▼   ▲                          removed, unknown
+//!             load, commit, report: records ─┴── a mutating request, if the term permits it
 //! ```
 //!
 //! **Invariants**
@@ -16,6 +16,7 @@
 //! - Absence is a confirmed answer of the pinned cluster; everything else is unknown.
 //! - A watch wakes and is never read from.
 //! - A record is written over the version that was loaded, by the holder of the lease.
+//! - One process acts; one that was overtaken sends nothing.
 //!
 //! **Absent**: SQL, and every decision about what to do next.
 
@@ -28,4 +29,5 @@ pub mod lease;
 pub mod pin;
 pub mod read;
 pub mod records;
+pub mod runner;
 pub mod watches;

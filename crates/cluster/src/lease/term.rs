@@ -89,8 +89,7 @@ impl Term {
         let (ended, ends) = watch::channel(false);
         let (user, users) = mpsc::channel(1);
         let control = TermControl { state: Arc::clone(&state), ended, users };
-        let shared =
-            Shared { epoch, began, began_at, is_clean, state, ended: ends, _user: user };
+        let shared = Shared { epoch, began, began_at, is_clean, state, ended: ends, _user: user };
         (Self(Arc::new(shared)), control)
     }
 
@@ -123,9 +122,10 @@ impl Term {
         self.may_send()?;
         let state = &self.0.state;
         let sent = state.clock.elapsed();
-        let mut request = pin!(request);
+        let (mut request, mut ended) = (pin!(request), pin!(self.ended()));
         let checked = std::future::poll_fn(|context| {
-            if state.has_ended() || state.clock.elapsed().saturating_sub(sent) > state.bounds.1 {
+            let is_late = state.clock.elapsed().saturating_sub(sent) > state.bounds.1;
+            if is_late || state.has_ended() || ended.as_mut().poll(context).is_ready() {
                 return Poll::Ready(None);
             }
             request.as_mut().poll(context).map(Some)
@@ -134,7 +134,7 @@ impl Term {
         if answered.is_none() {
             self.note_unanswered();
         }
-        answered.ok_or_else(|| state.refused("a request was cut off"))
+        answered.ok_or_else(|| refused("a request was cut off"))
     }
 
     /// Notes that a request was sent whose answer is not known.
@@ -168,16 +168,19 @@ impl TermControl {
         self.ended.send_replace(true);
     }
 
-    /// Resolves when nothing uses the term any more.
-    pub async fn unused(&mut self) {
+    /// Resolves when nothing uses the term any more, and each of its requests was answered or is
+    /// too old to arrive.
+    pub async fn settled(&mut self) {
+        // Nothing is ever sent: it ends when the last sender is dropped.
         let _ = self.users.recv().await;
-    }
-
-    /// Whether every request of the term was answered, or is too old to arrive.
-    pub fn is_clean(&self) -> bool {
-        let unanswered = self.state.unanswered.load(Ordering::Acquire);
-        let arrives = Duration::from_micros(unanswered) + self.state.bounds.1;
-        unanswered == 0 || self.state.clock.elapsed() > arrives
+        let unanswered = Duration::from_micros(self.state.unanswered.load(Ordering::Acquire));
+        if unanswered.is_zero() {
+            return;
+        }
+        let arrived = unanswered.saturating_add(self.state.bounds.1);
+        while let Some(left) = arrived.checked_sub(self.state.clock.elapsed()) {
+            tokio::time::sleep(left.max(Duration::from_millis(1))).await;
+        }
     }
 }
 
@@ -190,11 +193,11 @@ impl Drop for TermControl {
 impl State {
     fn may_send(&self) -> Result<(), Trouble> {
         if self.has_ended() {
-            return Err(self.refused("the term has ended"));
+            return Err(refused("the term has ended"));
         }
         let renewed = Duration::from_micros(self.renewed.load(Ordering::Acquire));
         if self.clock.elapsed().saturating_sub(renewed) > self.bounds.0 {
-            return Err(self.refused("the lease was not renewed in time"));
+            return Err(refused("the lease was not renewed in time"));
         }
         Ok(())
     }
@@ -202,10 +205,10 @@ impl State {
     fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Acquire)
     }
+}
 
-    fn refused(&self, why: &str) -> Trouble {
-        Trouble::unavailable(format!("the Lease of this process: {why}"))
-    }
+fn refused(why: &str) -> Trouble {
+    Trouble::unavailable(format!("the Lease of this process: {why}"))
 }
 
 fn micros(span: Duration) -> u64 {

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use usher_kernel::schedule::back_off;
 
-use super::stream::{Shown, Stream};
+use super::stream::{Change, Shown, Stream};
 use super::{Feeds, Hearing, Settings, Subject};
 use crate::answer::{Failure, Row};
 use crate::kinds::Kind;
@@ -29,10 +29,18 @@ pub(super) struct Feed {
     pub(super) served: Arc<Notify>,
 }
 
+/// Where a watch goes on.
+#[derive(Clone, Copy)]
+struct Resume {
+    revision: u64,
+    /// Whether the cluster may be behind this revision.
+    is_doubtful: bool,
+}
+
 /// How a watch ended.
 enum End {
-    /// As it had to: it goes on from a revision.
-    Resume(u64),
+    /// It goes on from a revision.
+    Resume(Resume),
     /// Changes may be missed, but the next request may follow at once.
     Relist,
     /// The cluster did not answer, or not well; how long it asks to wait.
@@ -55,8 +63,8 @@ impl Feed {
             let term = self.cluster.client.bounds().watch / 2;
             attempts = if is_alive || opened.elapsed() >= term { 0 } else { attempts + 1 };
             match end {
-                End::Resume(revision) => {
-                    from = Some(revision);
+                End::Resume(resume) => {
+                    from = Some(resume);
                     self.pause(attempts, None).await;
                 }
                 End::Relist => self.pause(attempts.saturating_sub(1), None).await,
@@ -86,25 +94,30 @@ impl Feed {
     }
 
     /// Opens a watch and follows it to its end; also whether it showed anything.
-    async fn follow(&self, from: Option<u64>) -> (End, bool) {
+    async fn follow(&self, from: Option<Resume>) -> (End, bool) {
         let kind = match self.kind().await {
             Ok(kind) => kind,
             Err(end) => return (end, false),
         };
-        let mut stream = match self.open(&kind, from).await {
-            Ok(stream) => stream,
+        let (mut stream, is_resumed) = match self.open(&kind, from).await {
+            Ok(opened) => opened,
             Err(failure) => return (self.judge(&failure).await, false),
         };
         self.hear(Hearing::Live);
-        if from.is_none() {
+        if !is_resumed {
             // What happened before the watch began was perhaps missed.
             self.feeds.wake_all(&self.subject);
         }
         let end = loop {
             match stream.next().await {
-                Shown::Change(change) => self.feeds.wake(&self.subject, &change),
+                Shown::Change(change) | Shown::Deleted(change) => {
+                    self.feeds.wake(&self.subject, &change);
+                }
                 Shown::Bookmark => {}
-                Shown::End => break End::Resume(stream.revision),
+                Shown::End => {
+                    let (revision, is_doubtful) = (stream.revision, stream.is_early());
+                    break End::Resume(Resume { revision, is_doubtful });
+                }
                 Shown::Expired => break End::Relist,
                 Shown::Broken(failure) => {
                     tracing::debug!(subject = %self.subject, ?failure, "watch broken");
@@ -126,15 +139,20 @@ impl Feed {
         kinds.of(&self.subject.resource).ok_or(End::NotServed)
     }
 
-    /// Opens a watch from a revision, or from now.
-    async fn open(&self, kind: &Kind, from: Option<u64>) -> Result<Stream, Failure> {
+    /// Opens a watch where it goes on, or from now; whether it goes on.
+    async fn open(
+        &self,
+        kind: &Kind,
+        from: Option<Resume>,
+    ) -> Result<(Stream<Change>, bool), Failure> {
         let (client, only) = (&self.cluster.client, self.subject.only.as_ref());
         if only.is_some_and(|(namespace, name)| !is_segment(namespace) || !is_segment(name)) {
             return Err(Failure::NoAnswer("no object can have this name".to_owned()));
         }
         let request = kind.request(only.map_or("", |(namespace, _)| namespace));
         let fields = only.map(|(_, name)| format!("metadata.name={name}"));
-        let revision = if let Some(revision) = from {
+        let mut resumed = from.filter(|it| !it.is_doubtful).map(|it| it.revision);
+        let revision = if let Some(revision) = resumed {
             revision
         } else {
             let params =
@@ -142,7 +160,10 @@ impl Feed {
             let list: ObjectList<PartialObjectMeta> =
                 client.object(request.list_metadata(&params)).await?;
             let revision = list.metadata.resource_version.as_deref().and_then(pin::revision);
-            revision.ok_or_else(|| Failure::NoAnswer("a list without a revision".to_owned()))?
+            let revision = revision
+                .ok_or_else(|| Failure::NoAnswer("a list without a revision".to_owned()))?;
+            resumed = from.map(|it| it.revision).filter(|it| *it <= revision);
+            resumed.unwrap_or(revision)
         };
         let watch = client.bounds().watch;
         // Watches that were opened together must not be renewed together.
@@ -154,7 +175,8 @@ impl Feed {
             ..WatchParams::default()
         };
         let body = client.watch(request.watch_metadata(&params, &revision.to_string())).await?;
-        Ok(Stream::new(body, revision, watch + client.bounds().request))
+        let stream = Stream::new(body, revision, (watch, client.bounds().request));
+        Ok((stream, resumed.is_some()))
     }
 
     /// What a refused list or watch says.

@@ -10,6 +10,25 @@ use super::stream::Change;
 /// Wakes an item of a queue: repeated, early and needless calls do no harm.
 pub type Wake = Arc<dyn Fn() + Send + Sync>;
 
+/// Wakes the item of an object; with none, each item of the selected objects.
+pub type WakeEach = Arc<dyn Fn(Option<Object<'_>>) + Send + Sync>;
+
+/// An object that changed, or is listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Object<'a> {
+    /// Empty for an object of the cluster.
+    pub namespace: &'a str,
+    pub name: &'a str,
+    pub uid: &'a str,
+}
+
+/// What a change calls.
+#[derive(Clone)]
+pub(super) enum Waker {
+    Item(Wake),
+    Each(WakeEach),
+}
+
 /// Which objects of a kind wake an item.
 #[derive(Clone, Debug)]
 pub enum Selection {
@@ -24,14 +43,13 @@ pub enum Selection {
 /// The interests in one kind.
 #[derive(Default)]
 pub(super) struct Interests {
-    objects: BTreeMap<Arc<str>, Vec<(u64, Wake)>>,
-    broad: BTreeMap<u64, (Selection, Wake)>,
+    objects: BTreeMap<Arc<str>, Vec<(u64, Waker)>>,
+    broad: BTreeMap<u64, (Selection, Waker)>,
 }
 
 impl Interests {
     /// Adds an interest; its object, if it is in one.
-    pub(super) fn add(&mut self, id: u64, selection: Selection, wake: &Wake) -> Option<Arc<str>> {
-        let wake = Arc::clone(wake);
+    pub(super) fn add(&mut self, id: u64, selection: Selection, wake: Waker) -> Option<Arc<str>> {
         let Selection::Object { namespace, name } = &selection else {
             self.broad.insert(id, (selection, wake));
             return None;
@@ -46,7 +64,7 @@ impl Interests {
     }
 
     /// Ends an interest. What it woke is returned, to be dropped where no lock is held.
-    pub(super) fn remove(&mut self, id: u64, object: Option<&str>) -> Option<Wake> {
+    pub(super) fn remove(&mut self, id: u64, object: Option<&str>) -> Option<Waker> {
         let Some(object) = object else {
             return self.broad.remove(&id).map(|(_, wake)| wake);
         };
@@ -64,15 +82,16 @@ impl Interests {
     }
 
     /// The items that a change wakes, each once.
-    pub(super) fn of(&self, change: &Change) -> Vec<Wake> {
-        let named = self.objects.get(path(&change.namespace, &change.name).as_str());
+    pub(super) fn of(&self, change: &Change) -> Vec<Waker> {
+        let named =
+            self.objects.get(path(&change.metadata.namespace, &change.metadata.name).as_str());
         let named = named.into_iter().flatten().map(|(_, wake)| wake);
         let broad = self.broad.values().filter(|(selection, _)| fits(selection, change));
         once(named.chain(broad.map(|(_, wake)| wake)))
     }
 
     /// All items, each once.
-    pub(super) fn all(&self) -> Vec<Wake> {
+    pub(super) fn all(&self) -> Vec<Waker> {
         let named = self.objects.values().flatten().map(|(_, wake)| wake);
         once(named.chain(self.broad.values().map(|(_, wake)| wake)))
     }
@@ -83,8 +102,8 @@ fn fits(selection: &Selection, change: &Change) -> bool {
         Selection::Any => true,
         Selection::Object { .. } => false,
         Selection::Labelled { namespace, labels } => {
-            let is_there = namespace.as_ref().is_none_or(|it| *it == change.namespace);
-            is_there && labels.matches(&change.labels)
+            let is_there = namespace.as_ref().is_none_or(|it| *it == change.metadata.namespace);
+            is_there && labels.matches(&change.metadata.labels)
         }
     }
 }
@@ -94,8 +113,29 @@ fn path(namespace: &str, name: &str) -> String {
 }
 
 /// Without repetitions: an item may have several interests.
-fn once<'a>(wakes: impl Iterator<Item = &'a Wake>) -> Vec<Wake> {
+fn once<'a>(wakes: impl Iterator<Item = &'a Waker>) -> Vec<Waker> {
     let mut seen = std::collections::BTreeSet::new();
-    let is_new = |wake: &&Wake| seen.insert(Arc::as_ptr(wake).cast::<()>());
+    let is_new = |wake: &&Waker| seen.insert(wake.address());
     wakes.filter(is_new).cloned().collect()
+}
+
+impl Waker {
+    /// Wakes for a change, or because changes may have been missed.
+    pub(super) fn wake(&self, change: Option<&Change>) {
+        match self {
+            Self::Item(wake) => wake(),
+            Self::Each(wake) => wake(change.map(|it| Object {
+                namespace: &it.metadata.namespace,
+                name: &it.metadata.name,
+                uid: &it.metadata.uid,
+            })),
+        }
+    }
+
+    fn address(&self) -> *const () {
+        match self {
+            Self::Item(wake) => Arc::as_ptr(wake).cast(),
+            Self::Each(wake) => Arc::as_ptr(wake).cast(),
+        }
+    }
 }

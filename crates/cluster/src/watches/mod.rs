@@ -15,13 +15,14 @@
 //! - An interest is taken before the object is read: what changes after the read wakes the item.
 //! - Nothing is kept of an object.
 //! - At rest a watch costs its renewals, and nothing else is sent.
+//! - A watch that ends before it had to goes on only if the cluster is not behind its revision.
 //!
 //! The watcher of kube-runtime lists whole collections and passes every object on after each
 //! restart; here a list asks for one object, and only its revision is used.
 
 mod feed;
 mod interest;
-mod stream;
+pub(crate) mod stream;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,12 +34,12 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use usher_kernel::schedule::{Jitter, Pace, back_off};
 
-pub use interest::{Selection, Wake};
+pub use interest::{Object, Selection, Wake, WakeEach};
 
 use crate::kinds::Resource;
 use crate::read::Cluster;
 use feed::Feed;
-use interest::Interests;
+use interest::{Interests, Waker};
 use stream::Change;
 
 /// How often discovery is read again after a definition changed, for a kind that is not served
@@ -152,7 +153,7 @@ impl Watches {
         ];
         let interests = all.map(|(group, plural)| {
             let subject = Subject { resource: Resource::new(group, plural), only: None };
-            watches.subscribe(subject, Selection::Any, &wake)
+            watches.subscribe(subject, Selection::Any, Waker::Item(Arc::clone(&wake)))
         });
         let (cluster, feeds) = (Arc::clone(&watches.cluster), Arc::clone(&watches.feeds));
         let following = follow_kinds((cluster, feeds), watches.settings.clone(), changed);
@@ -169,12 +170,25 @@ impl Watches {
         selection: Selection,
         wake: &Wake,
     ) -> Result<Interest, TooBroad> {
-        let mut subject = Subject { resource: resource.clone(), only: None };
-        if resource.group.is_empty() && resource.plural == "secrets" {
-            let Selection::Object { namespace, name } = &selection else { return Err(TooBroad) };
-            subject.only = Some((namespace.clone(), name.clone()));
-        }
-        Ok(self.subscribe(subject, selection, wake))
+        let wake = Waker::Item(Arc::clone(wake));
+        Ok(self.subscribe(subject(resource, &selection)?, selection, wake))
+    }
+
+    /// Wakes by each selected object that changes, until the interest is dropped, and by none after
+    /// changes may have been missed: the objects have to be listed then. Unless the watch is open
+    /// already, that is also how it begins.
+    pub fn follow(
+        &self,
+        resource: &Resource,
+        selection: Selection,
+        wake: WakeEach,
+    ) -> Result<Interest, TooBroad> {
+        Ok(self.subscribe(subject(resource, &selection)?, selection, Waker::Each(wake)))
+    }
+
+    /// The cluster that is watched.
+    pub(crate) fn cluster(&self) -> &Arc<Cluster> {
+        &self.cluster
     }
 
     /// How well each kind is heard that an item is interested in.
@@ -183,7 +197,7 @@ impl Watches {
         feeds.iter().map(|(subject, it)| (subject.resource.clone(), it.hearing)).collect()
     }
 
-    fn subscribe(&self, subject: Subject, selection: Selection, wake: &Wake) -> Interest {
+    fn subscribe(&self, subject: Subject, selection: Selection, wake: Waker) -> Interest {
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         let mut feeds = self.feeds.lock();
         let known = feeds.get_key_value(&subject).map(|(known, _)| Arc::clone(known));
@@ -258,12 +272,12 @@ impl Feeds {
 
     fn wake(&self, subject: &Subject, change: &Change) {
         let woken = self.lock().get(subject).map(|it| it.interests.of(change));
-        woken.into_iter().flatten().for_each(|wake| wake());
+        woken.into_iter().flatten().for_each(|wake| wake.wake(Some(change)));
     }
 
     fn wake_all(&self, subject: &Subject) {
         let woken = self.lock().get(subject).map(|it| it.interests.all());
-        woken.into_iter().flatten().for_each(|wake| wake());
+        woken.into_iter().flatten().for_each(|wake| wake.wake(None));
     }
 
     /// Tells the watches whose kind was not served and is now; whether any is left.
@@ -291,6 +305,16 @@ impl Drop for Task {
     fn drop(&mut self) {
         self.0.abort();
     }
+}
+
+/// What the watch of a selection is about.
+fn subject(resource: &Resource, selection: &Selection) -> Result<Subject, TooBroad> {
+    let mut subject = Subject { resource: resource.clone(), only: None };
+    if resource.is_watched_one_by_one() {
+        let Selection::Object { namespace, name } = selection else { return Err(TooBroad) };
+        subject.only = Some((namespace.clone(), name.clone()));
+    }
+    Ok(subject)
 }
 
 /// Reads discovery when a definition or a service changed, and for a while after if a kind that is

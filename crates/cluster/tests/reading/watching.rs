@@ -200,7 +200,28 @@ async fn a_watch_that_ends_early_goes_on_where_it_was() {
     item.reaches(21).await;
     settle().await;
     assert_eq!(item.woken(), 21, "each change once");
-    assert_eq!(count(&server, "list", "configmaps"), 1, "nothing was missed");
+    let lists = count(&server, "list", "configmaps");
+    assert!(lists <= 22, "{lists}: one asks each time whether the cluster is behind");
+}
+
+/// Red by: a watch that is resumed from a revision which the cluster has not reached again.
+// Requirement: KA-13
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_is_restored_wakes_every_item_and_is_followed_from_where_it_is() {
+    let server = server().await;
+    let older = server.snapshot();
+    let watches = watching(admin(&server)).await;
+    let (item, _interest) = followed(&watches, "a").await;
+    item.reaches(1).await;
+    for name in ["b", "c", "d", "e"] {
+        done(&server, ("POST", MAPS), &map(name)).await;
+    }
+    settle().await;
+    server.rebuild(ApiServer::builder().snapshot(older)).await.expect("an older cluster");
+    item.reaches(2).await;
+    settle().await;
+    done(&server, ("POST", MAPS), &map("a")).await;
+    item.reaches(3).await;
 }
 
 /// Red by: a resumed watch that starts from now, or a 410 that wakes no item.
@@ -233,7 +254,7 @@ async fn a_forgotten_revision_wakes_each_interested_item_once() {
     second.reaches(seen + 1).await;
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!((first.woken(), second.woken()), (before.0 + 2, seen + 1), "each once");
-    assert_eq!(count(&server, "list", "configmaps"), 2);
+    assert_eq!(count(&server, "list", "configmaps"), 3);
     drop(also);
     touch(&server, &format!("{MAPS}/a"), 1).await;
     first.reaches(before.0 + 3).await;

@@ -32,6 +32,10 @@ pub const ANNOTATION_RESET_GUARD: &str = concat!(suffix!(), "/reset-guard");
 /// Annotation of a recorded cluster: accepts the cluster that answers now; the value is a person's
 /// note.
 pub const ANNOTATION_RESET_PIN: &str = concat!(suffix!(), "/reset-pin");
+/// Annotation of our Lease: the epoch of its holder.
+pub const ANNOTATION_LEASE_EPOCH: &str = concat!(suffix!(), "/lease-epoch");
+/// Annotation of our Lease: when its holder released it with nothing left on its way.
+pub const ANNOTATION_LEASE_RELEASED: &str = concat!(suffix!(), "/lease-released");
 /// Finalizer of Usages.
 pub const FINALIZER_USAGE: &str = concat!(suffix!(), "/usage");
 /// Finalizer of anchors.
