@@ -1,7 +1,5 @@
 //! The promises of every ledger are kept by one in memory, and each is broken by some defect of it.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot unwrap has failed")]
-
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -64,12 +62,21 @@ struct Shelf {
     writes: RefCell<u64>,
 }
 
+/// What a step loaded.
+#[derive(Clone, Debug, Default)]
+enum Loaded {
+    #[default]
+    Nothing,
+    Absent,
+    Present(Stored),
+}
+
 struct Opened<'a> {
     shelf: &'a Shelf,
     epoch: u64,
     is_late: bool,
     has_object: bool,
-    loaded: RefCell<Option<Option<Stored>>>,
+    loaded: RefCell<Loaded>,
 }
 
 impl Shelf {
@@ -138,11 +145,14 @@ impl Opened<'_> {
         if self.is_late && !self.has(Defect::SendLate) {
             return Err(Trouble::unavailable("the term has ended"));
         }
-        let loaded = self.loaded.borrow().clone();
-        if self.has(Defect::OverwriteUnreadable) {
-            return Ok(loaded.flatten().or_else(|| self.shelf.server.borrow().record.clone()));
+        match self.loaded.borrow().clone() {
+            Loaded::Present(stored) => Ok(Some(stored)),
+            Loaded::Absent => Ok(None),
+            Loaded::Nothing if self.has(Defect::OverwriteUnreadable) => {
+                Ok(self.shelf.server.borrow().record.clone())
+            }
+            Loaded::Nothing => Err(Trouble::Conflict),
         }
-        loaded.ok_or(Trouble::Conflict)
     }
 }
 
@@ -161,7 +171,7 @@ impl Ledger<Lamp> for Opened<'_> {
             return Err(Trouble::unavailable("the present state"));
         }
         let Some(found) = server.record.filter(|_| !hidden) else {
-            *self.loaded.borrow_mut() = Some(None);
+            *self.loaded.borrow_mut() = Loaded::Absent;
             let has_object = self.has_object || self.has(Defect::InventRecord);
             let state = has_object.then(State::initial);
             let name_ledger = NameLedger::default();
@@ -176,7 +186,7 @@ impl Ledger<Lamp> for Opened<'_> {
         if !found.is_readable {
             return Err(Trouble::Corrupt { what: "the record".to_owned() });
         }
-        *self.loaded.borrow_mut() = Some(Some(found.clone()));
+        *self.loaded.borrow_mut() = Loaded::Present(found.clone());
         let Stored { version, state, names: name_ledger, .. } = found;
         Ok(Some(Record { version, state, name_ledger }))
     }
@@ -209,12 +219,12 @@ impl Ledger<Lamp> for Opened<'_> {
             is_readable: true,
         };
         let version = self.shelf.write(held, next.clone())?;
-        *self.loaded.borrow_mut() = Some(Some(Stored { version, ..next }));
+        *self.loaded.borrow_mut() = Loaded::Present(Stored { version, ..next });
         Ok(())
     }
 
     fn condition(&self) -> Option<Condition<Reason>> {
-        let stored = self.loaded.borrow().clone()??;
+        let Loaded::Present(stored) = self.loaded.borrow().clone() else { return None };
         Some(Condition { reason: stored.reason, trouble: stored.trouble })
     }
 
@@ -228,7 +238,7 @@ impl Ledger<Lamp> for Opened<'_> {
         let reason = condition.reason.filter(|_| !self.has(Defect::LoseReason));
         let next = Stored { reason, trouble, epoch: self.epoch, ..before.clone() };
         let version = self.shelf.write(before.version, next.clone())?;
-        *self.loaded.borrow_mut() = Some(Some(Stored { version, ..next }));
+        *self.loaded.borrow_mut() = Loaded::Present(Stored { version, ..next });
         Ok(())
     }
 }
