@@ -162,7 +162,7 @@ fn a_strategic_patch_merges_the_lists_of_metadata() {
         "metadata": {
             "labels": {"a": null, "c": "3"},
             "finalizers": ["y", "z"], "$deleteFromPrimitiveList/finalizers": ["x"],
-            "$setElementOrder/ownerReferences": [{"uid": "2"}],
+            "$setElementOrder/ownerReferences": [{"uid": "2"}, {"uid": "3"}],
             "ownerReferences": [
                 {"uid": "1", "$patch": "delete"},
                 {"uid": "2", "controller": true},
