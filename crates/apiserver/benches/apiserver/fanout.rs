@@ -95,13 +95,13 @@ impl Watcher {
             self.rest.extend_from_slice(piece);
             return;
         };
-        let lines = piece.iter().filter(|byte| **byte == b'\n').count();
-        let last = match piece[..end].iter().rposition(|byte| *byte == b'\n') {
-            Some(before) => &piece[before..end],
-            None => {
-                self.rest.extend_from_slice(&piece[..end]);
-                &self.rest
-            }
+        let lines = piece.split(|byte| *byte == b'\n').count() - 1;
+        let before = piece[..end].iter().rposition(|byte| *byte == b'\n');
+        let last = if let Some(before) = before {
+            &piece[before..end]
+        } else {
+            self.rest.extend_from_slice(&piece[..end]);
+            &self.rest[..]
         };
         let at = last.windows(VERSION.len()).position(|window| window == VERSION);
         let shown = String::from_utf8_lossy(last);

@@ -60,25 +60,20 @@ pub(crate) fn print(figures: &[Figures], sync: Duration) {
     );
     println!();
     let pairs = pairs(figures);
-    let mut head = format!("{:<36}", "");
-    for side in figures {
-        head.push_str(&format!("{:>20}", side.name));
-    }
-    for (own, other) in &pairs {
-        head.push_str(&format!("{:>32}", format!("{} : {}", own.name, other.name)));
-    }
-    println!("{}", head.trim_end());
+    let names = figures.iter().map(|side| format!("{:>20}", side.name));
+    let ratios = pairs.iter().map(|(own, other)| {
+        let both = format!("{} : {}", own.name, other.name);
+        format!("{both:>32}")
+    });
+    println!("{:<36}{}", "", names.chain(ratios).collect::<String>());
     let lines = lines(figures);
     for line in &lines {
-        let mut row = format!("{:<36}", line.name);
-        for side in figures {
-            row.push_str(&format!("{:>20}", shown((line.value)(side))));
-        }
-        for pair in &pairs {
+        let values = figures.iter().map(|side| format!("{:>20}", shown((line.value)(side))));
+        let ratios = pairs.iter().map(|pair| {
             let ratio = line.ratio(*pair).map_or("-".to_owned(), |ratio| format!("{ratio:.1}"));
-            row.push_str(&format!("{ratio:>32}"));
-        }
-        println!("{}", row.trim_end());
+            format!("{ratio:>32}")
+        });
+        println!("{:<36}{}", line.name, values.chain(ratios).collect::<String>());
     }
     println!();
     print_goals(figures, &pairs);

@@ -74,20 +74,20 @@ pub(crate) async fn run(sides: Option<&str>, quick: bool) {
 }
 
 /// Starts a server and measures it.
-async fn measure(side: &Side, is_embedded: bool, (size, folder): (Size, &Path)) -> Figures {
+async fn measure(side: &Side, is_embedded: bool, (plan, folder): (Size, &Path)) -> Figures {
     let server = side.start(folder).await;
-    tokio::time::sleep(size.settle).await;
+    tokio::time::sleep(plan.settle).await;
     let idle = server.resident();
     let endpoint = &server.endpoint;
     let mut caller = endpoint.connect().await;
     thing::define(&mut caller).await;
     let mut clients = Clients::connect(endpoint).await;
-    let creates = clients.work(Work::Create(size.time)).await;
-    let gets = clients.work(Work::Get(size.time)).await;
+    let creates = clients.work(Work::Create(plan.time)).await;
+    let gets = clients.work(Work::Get(plan.time)).await;
     let fanout = fanout::measure(endpoint, &mut clients).await;
-    let filled = fill(side, &server, (size, idle, creates.requests)).await;
+    let filled = fill(side, &server, (plan, idle, creates.requests)).await;
     // The connections may have been closed while they were idle.
-    let lists = Clients::connect(endpoint).await.work(Work::List(size.time)).await;
+    let lists = Clients::connect(endpoint).await.work(Work::List(plan.time)).await;
     Figures {
         name: side.name.clone(),
         is_embedded,
@@ -107,16 +107,16 @@ async fn measure(side: &Side, is_embedded: bool, (size, folder): (Size, &Path)) 
 async fn fill(
     side: &Side,
     server: &Running,
-    (size, idle, there): (Size, usize, usize),
+    (plan, idle, there): (Size, usize, usize),
 ) -> Option<Filled> {
-    let missing = if side.is_filled { size.objects.saturating_sub(there) } else { 0 };
+    let missing = if side.is_filled { plan.objects.saturating_sub(there) } else { 0 };
     let missing = missing.max(LISTED);
     namespaces(&server.endpoint, missing).await;
     Clients::connect(&server.endpoint).await.work(Work::Fill(missing)).await;
     if !side.is_filled {
         return None;
     }
-    tokio::time::sleep(size.settle).await;
+    tokio::time::sleep(plan.settle).await;
     let resident = server.resident();
     let objects = there + missing;
     Some(Filled { objects, resident, per_object: resident.saturating_sub(idle) / objects })

@@ -164,7 +164,7 @@ mod tests {
         all.find(|resource| resource.kind == kind).expect("a built-in kind")
     }
 
-    /// A Secret that a ConfigMap owns.
+    /// A Secret with a config map as owner.
     fn owned(uid: &str, owner: &str) -> Node {
         let owners = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": owner}]);
         let metadata = json!({"uid": uid, "name": uid, "ownerReferences": owners});

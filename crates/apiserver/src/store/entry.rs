@@ -70,24 +70,20 @@ impl Entry {
 
     /// The object with nothing but its metadata, without the managed fields.
     pub(crate) fn head(&self) -> Cow<'_, Value> {
-        match &self.parsed {
-            Some(value) => Cow::Borrowed(value),
-            None => {
-                let head: Head = serde_json::from_slice(&self.json).unwrap_or_default();
-                Cow::Owned(json!({"metadata": head.metadata.0}))
-            }
+        if let Some(value) = &self.parsed {
+            return Cow::Borrowed(value);
         }
+        let head: Head = serde_json::from_slice(&self.json).unwrap_or_default();
+        Cow::Owned(json!({"metadata": head.metadata.0}))
     }
 
     /// The object with nothing but its metadata.
     pub(crate) fn metadata(&self) -> Cow<'_, Value> {
-        match &self.parsed {
-            Some(value) => Cow::Borrowed(value),
-            None => {
-                let part: MetadataOnly = serde_json::from_slice(&self.json).unwrap_or_default();
-                Cow::Owned(json!({"metadata": part.metadata}))
-            }
+        if let Some(value) = &self.parsed {
+            return Cow::Borrowed(value);
         }
+        let part: MetadataOnly = serde_json::from_slice(&self.json).unwrap_or_default();
+        Cow::Owned(json!({"metadata": part.metadata}))
     }
 
     /// Whether it has a deletion timestamp.

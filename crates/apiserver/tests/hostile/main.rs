@@ -1,6 +1,6 @@
 //! Malformed and oversized requests.
 
-#![expect(clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
+#![expect(clippy::expect_used, reason = "tests fail by panicking")]
 
 #[path = "../rig/paused.rs"]
 mod paused;
