@@ -160,7 +160,7 @@ fn prepared(
     }
     ctx.warn(strategy::duplicate_owners(&next));
     strategy::prepare_update(ctx, &mut next, old);
-    managed::keep_times(ctx, old, &mut next);
+    managed::keep_times(old, &mut next);
     rbac::check_escalation(ctx, &next, Some(old))?;
     ctx.warn(strategy::warnings(ctx.resource, &next));
     let errors = strategy::validate_update(ctx, &next, old);
