@@ -139,6 +139,13 @@ impl Collector {
         let node = Node::of(resource, &entry.value);
         let uid = node.uid.clone();
         let wants = !node.owners.is_empty() || node.deleting && (node.foreground || node.orphan);
+        let waited = self.graph.get(&uid).is_some_and(|old| old.deleting && old.foreground);
+        if node.deleting && node.foreground && !waited {
+            // Before the owner, which may stop waiting at once.
+            for dependent in self.graph.dependents(&uid) {
+                self.enqueue(&dependent);
+            }
+        }
         let lost = self.graph.insert(node);
         if wants {
             self.enqueue(&uid);
