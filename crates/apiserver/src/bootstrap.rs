@@ -8,7 +8,8 @@ use crate::auth::User;
 use crate::core::{Core, text};
 use crate::kinds::Builtin;
 use crate::status::Refusal;
-use crate::verbs::{RequestContext, create};
+use crate::verbs::RequestContext;
+use crate::verbs::create::{self, Creation};
 use crate::{managed, rbac, strategy};
 
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -46,7 +47,7 @@ async fn ensure(
         return Ok(());
     }
     managed::on_create(&ctx, &mut object);
-    create::create(&mut ctx, object).await.map(|_| ())
+    create::create(&mut ctx, object, Creation::Post).await.map(|_| ())
 }
 
 /// The service of this server, as clients inside a cluster know it.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::apply::{self, Request, Reset, View, builtin, managed};
+use crate::apply::{self, Element, Request, Reset, View, builtin, managed};
 use crate::clock;
 use crate::kinds::{Origin, Resource};
 use crate::normalize;
@@ -24,6 +24,18 @@ pub(crate) fn on_create(ctx: &RequestContext<'_>, object: &mut Value) {
 pub(crate) fn on_update(ctx: &RequestContext<'_>, old: &Value, next: &mut Value) {
     let now = clock::now();
     let version = ctx.resource.api_version();
+    let scale = ctx.resource.custom().and_then(|custom| custom.scale.as_ref());
+    if let (Subresource::Scale, Some(scale)) = (ctx.sub, scale) {
+        let names = || scale.spec.split('.').filter(|name| !name.is_empty());
+        let path: Vec<Element> = names().map(Element::field).collect();
+        let count = |object: &Value| {
+            let found = names().try_fold(object, |place, name| place.get(name));
+            found.and_then(Value::as_i64).unwrap_or_default()
+        };
+        let counts = (count(old), count(next));
+        apply::rescale(old, &path, counts, request(ctx, &version, &now)).write(next);
+        return;
+    }
     with_view(ctx.resource, |view| {
         let request = request(ctx, &version, &now);
         apply::update(view, old, next, request).write(next);
@@ -31,12 +43,9 @@ pub(crate) fn on_update(ctx: &RequestContext<'_>, old: &Value, next: &mut Value)
 }
 
 /// Keeps the recorded times if nothing else has changed.
-pub(crate) fn keep_times(ctx: &RequestContext<'_>, old: &Value, next: &mut Value) {
+pub(crate) fn keep_times(old: &Value, next: &mut Value) {
     if managed::is_same_object(next, old) {
         managed::restore_times(next, old);
-    }
-    if ctx.sub == Subresource::Scale {
-        forget_scale_time(next);
     }
 }
 
@@ -83,18 +92,6 @@ fn unsaid(resource: &Resource, current: &Value) -> Value {
         map.retain(|_, value| value.as_object().is_none_or(|map| !map.is_empty()));
     }
     live
-}
-
-/// The real server records no time for writes of a scale.
-fn forget_scale_time(object: &mut Value) {
-    let entries = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
-    for entry in entries.into_iter().flatten() {
-        if entry["subresource"].as_str() == Some("scale")
-            && let Some(entry) = entry.as_object_mut()
-        {
-            entry.remove("time");
-        }
-    }
 }
 
 fn refused(refusal: apply::Refusal) -> Refusal {

@@ -38,6 +38,7 @@ pub(crate) fn normalize_applied(
 pub(crate) fn normalize(resource: &Resource, value: &mut Value) -> Result<Vec<String>, String> {
     if let Some(kind) = resource.builtin() {
         typed(value, kind.schema(), (&resource.kind, ""))?;
+        clear_managers(value);
     }
     let schema = schema(resource);
     let mut unknown = metadata::coerce(value, schema)?;
@@ -56,6 +57,14 @@ pub(crate) fn normalize(resource: &Resource, value: &mut Value) -> Result<Vec<St
     }
     unknown.sort();
     Ok(unknown)
+}
+
+/// An empty list of managers removes those of a built-in object, as one empty manager does.
+fn clear_managers(object: &mut Value) {
+    let managers = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
+    if let Some(managers) = managers.filter(|managers| managers.is_empty()) {
+        managers.push(Value::Object(Map::new()));
+    }
 }
 
 /// Sets the defaults of a stored object on a read.

@@ -107,6 +107,7 @@ fn columns(resource: &Resource) -> Value {
         Origin::Builtin(builtin) => builtin_columns(*builtin)
             .iter()
             .map(|(name, kind)| column((name, kind, ""), AGE, 0))
+            .chain(wide_columns(*builtin).iter().map(|name| column((name, "string", ""), AGE, 1)))
             .collect(),
     };
     Value::Array(std::iter::once(name).chain(rest).collect())
@@ -138,7 +139,11 @@ fn cells(resource: &Resource, value: &Value) -> Vec<Value> {
         Origin::Custom(custom) => {
             custom.columns.iter().map(|column| custom_cell(column, value)).collect()
         }
-        Origin::Builtin(builtin) => builtin_cells(*builtin, value),
+        Origin::Builtin(builtin) => {
+            let mut cells = builtin_cells(*builtin, value);
+            cells.extend(wide_cells(*builtin, value));
+            cells
+        }
     };
     std::iter::once(name).chain(rest).collect()
 }
@@ -190,6 +195,32 @@ fn builtin_columns(builtin: Builtin) -> &'static [(&'static str, &'static str)] 
         | Builtin::ApiService
         | Builtin::Review(_) => &[("Created At", "date")],
     }
+}
+
+/// The columns that are shown on demand only.
+fn wide_columns(builtin: Builtin) -> &'static [&'static str] {
+    match builtin {
+        Builtin::RoleBinding | Builtin::ClusterRoleBinding => {
+            &["Users", "Groups", "ServiceAccounts"]
+        }
+        _ => &[],
+    }
+}
+
+fn wide_cells(builtin: Builtin, value: &Value) -> Vec<Value> {
+    if wide_columns(builtin).is_empty() {
+        return Vec::new();
+    }
+    let of = |kind: &str| {
+        let subjects = value["subjects"].as_array().into_iter().flatten();
+        let named = subjects.filter(|subject| core::text(subject, "/kind") == kind);
+        let names = named.map(|subject| match core::text(subject, "/namespace") {
+            "" => core::text(subject, "/name").to_owned(),
+            space => format!("{space}/{}", core::text(subject, "/name")),
+        });
+        json!(names.collect::<Vec<_>>().join(", "))
+    };
+    vec![of("User"), of("Group"), of("ServiceAccount")]
 }
 
 /// The addresses of endpoints, by the name of their field if they are objects.

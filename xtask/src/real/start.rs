@@ -70,7 +70,8 @@ impl Start<'_> {
         fs::set_permissions(self.folder, private)
             .map_err(|cause| self.cannot("protect", &cause))?;
         let certificates = certificates::make(self.folder)?;
-        let lines = USERS.map(|(user, token)| format!("{token},{user},{user},system:masters\n"));
+        // As the embedded server's administrator they have no uid.
+        let lines = USERS.map(|(user, token)| format!("{token},{user},,system:masters\n"));
         self.write("tokens.csv", &lines.concat())?;
         for (user, token) in USERS {
             let file = if user == "admin" { "kubeconfig" } else { user };

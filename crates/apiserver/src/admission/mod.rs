@@ -1,10 +1,11 @@
-//! Policies and validating webhooks.
+//! Rights to set owners, policies and validating webhooks.
 //!
-//! Policies are evaluated first. Then all matching hooks are called concurrently; the first denial
+//! Owners are checked first, then policies are evaluated. Then all matching hooks are called concurrently; the first denial
 //! in the order of the configurations counts. Both happen before the write, without a lock.
 
 mod call;
 mod matching;
+mod owners;
 mod policy;
 mod service;
 
@@ -48,11 +49,12 @@ impl Operation {
     }
 }
 
-/// Evaluates every matching policy and calls every matching webhook; returns their warnings.
+/// Checks the owners, evaluates every matching policy and calls every matching webhook; returns their warnings.
 pub(crate) async fn review(
     ctx: &RequestContext<'_>,
     reviewed: &Reviewed<'_>,
 ) -> Result<Vec<String>, Refusal> {
+    owners::check(ctx, reviewed)?;
     let configurations = ctx.core.store.list(WEBHOOKS, "");
     let bindings = ctx.core.store.list(POLICY_BINDINGS, "");
     let none = configurations.objects.is_empty() && bindings.objects.is_empty();

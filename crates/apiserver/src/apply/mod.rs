@@ -13,7 +13,7 @@ pub mod set;
 pub mod typed;
 pub mod view;
 
-pub use ownership::{Applied, Refusal, Request, Reset, apply, described, update};
+pub use ownership::{Applied, Refusal, Request, Reset, apply, described, rescale, update};
 pub use set::{Element, Set};
 pub use view::View;
 

@@ -11,6 +11,8 @@ use crate::meta::field::quoted;
 use serde_json::Value;
 
 const BEFORE: &str = "before-first-apply";
+/// The `apiVersion` of scales.
+const SCALE: &str = "autoscaling/v1";
 
 /// The manager, version, subresource and time of a write.
 #[derive(Debug, Clone, Copy)]
@@ -81,9 +83,9 @@ impl Conflict {
 /// managers of `new`.
 pub fn update(view: &View, live: &Value, new: &Value, request: Request<'_>) -> Managed {
     let managed = match incoming(new) {
-        Incoming::Clear => Managed::default(),
+        Incoming::Clear if request.subresource.is_empty() => Managed::default(),
         Incoming::Replace(managed) if request.subresource.is_empty() => managed,
-        Incoming::Replace(_) | Incoming::Keep => Managed::of(live),
+        Incoming::Clear | Incoming::Replace(_) | Incoming::Keep => Managed::of(live),
     };
     let exists =
         live.pointer("/metadata/uid").and_then(Value::as_str).is_some_and(|uid| !uid.is_empty());
@@ -91,6 +93,57 @@ pub fn update(view: &View, live: &Value, new: &Value, request: Request<'_>) -> M
         return managed;
     }
     track(view, (live, new), managed, request)
+}
+
+/// A write of the scale of `live`, which stands for the field at `path`. Returns the managers.
+///
+/// As in Kubernetes the scale has managers of its own, made of those of the object that own the
+/// field: without one of them a write has no manager, and an update manager that keeps the field
+/// owns it in an entry of its own afterwards. A scale of zero has no field that could be owned.
+pub fn rescale(
+    live: &Value,
+    path: &[Element],
+    (before, after): (i64, i64),
+    request: Request<'_>,
+) -> Managed {
+    let mut field = Set::default();
+    field.insert(path);
+    let mut managed = Managed::of(live);
+    let of_scale = |id: &Id| {
+        let api_version = if id.applies { String::new() } else { SCALE.to_owned() };
+        Id { api_version, ..id.clone() }
+    };
+    let owners: Vec<Id> = managed
+        .iter()
+        .filter(|(_, owned)| owned.set.has_path(path))
+        .map(|(id, _)| id.clone())
+        .collect();
+    let mut owners_of_scale: Vec<Id> = owners.iter().map(of_scale).collect();
+    if !owners.is_empty() && before != after {
+        owners_of_scale.clear();
+        if after != 0 {
+            owners_of_scale.push(Id {
+                manager: name_of(request),
+                applies: false,
+                api_version: SCALE.to_owned(),
+                subresource: request.subresource.to_owned(),
+            });
+        }
+    }
+    for id in &owners {
+        if let Some(owned) = managed.entries_mut().get_mut(id)
+            && !owners_of_scale.contains(id)
+        {
+            owned.set = owned.set.difference(&field);
+        }
+    }
+    managed.drop_empty();
+    for id in owners_of_scale {
+        let api_version = request.api_version.to_owned();
+        let owned = Owned { set: field.clone(), api_version, time: None };
+        managed.entries_mut().entry(id).or_insert(owned);
+    }
+    managed
 }
 
 /// Applies a configuration to `live`, which is [`super::builtin::empty`] or an empty object for a

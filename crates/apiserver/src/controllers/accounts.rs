@@ -11,7 +11,8 @@ use crate::core::{Core, NAMESPACES, text};
 use crate::managed;
 use crate::status::Refusal;
 use crate::store::{Change, TooOld};
-use crate::verbs::{RequestContext, create};
+use crate::verbs::RequestContext;
+use crate::verbs::create::{self, Creation};
 
 const MANAGER: &str = "kube-controller-manager";
 const ACCOUNTS: &str = "serviceaccounts";
@@ -90,7 +91,7 @@ async fn ensure(core: &Arc<Core>, namespace: &str) -> Result<(), Refusal> {
         "metadata": {"name": NAME, "namespace": namespace},
     });
     managed::on_create(&ctx, &mut account);
-    match create::create(&mut ctx, account).await {
+    match create::create(&mut ctx, account, Creation::Post).await {
         Ok(_) => Ok(()),
         Err(refusal) if refusal.reason == "AlreadyExists" => Ok(()),
         Err(refusal) => {

@@ -149,6 +149,13 @@ impl Collector {
     fn insert(&mut self, node: Node) {
         let uid = node.uid.clone();
         let wants = !node.owners.is_empty() || node.deleting && (node.foreground || node.orphan);
+        let waited = self.graph.get(&uid).is_some_and(|old| old.deleting && old.foreground);
+        if node.deleting && node.foreground && !waited {
+            // Before the owner, which may stop waiting at once.
+            for dependent in self.graph.dependents(&uid) {
+                self.enqueue(&dependent);
+            }
+        }
         let lost = self.graph.insert(node);
         if wants {
             self.enqueue(&uid);

@@ -1,5 +1,6 @@
 //! `OpenAPI` documents, as far as clients use them.
 
+mod names;
 mod protobuf;
 pub(crate) mod v2;
 
@@ -49,14 +50,20 @@ fn hash(text: &str) -> String {
 fn written(kinds: &Kinds, group: &str, version: &str) -> Value {
     let mut paths = serde_json::Map::new();
     let mut schemas = serde_json::Map::new();
-    schemas.insert(META.to_owned(), metadata());
+    let mut meta = metadata();
+    names::name_parts(META, &mut meta, &mut schemas);
+    schemas.insert(META.to_owned(), meta);
     for resource in kinds.all() {
         if resource.group != group || resource.version != version {
             continue;
         }
         let name = schema_name(resource);
         let reference = json!({"$ref": format!("#/components/schemas/{name}")});
-        schemas.insert(name, schema(resource));
+        let mut schema = schema(resource);
+        if resource.builtin().is_some() {
+            names::name_parts(&name, &mut schema, &mut schemas);
+        }
+        schemas.insert(name, schema);
         paths.insert(object_path(resource), operations(resource, &reference));
     }
     json!({
@@ -178,6 +185,13 @@ fn metadata() -> Value {
         },
         "x-kubernetes-map-type": "atomic",
     });
+    let manager = json!({
+        "type": "object",
+        "properties": {
+            "apiVersion": text, "fieldsType": text, "fieldsV1": {"type": "object"},
+            "manager": text, "operation": text, "subresource": text, "time": time,
+        },
+    });
     json!({
         "type": "object",
         "description": "What every object has.",
@@ -197,7 +211,7 @@ fn metadata() -> Value {
                 "x-kubernetes-patch-strategy": "merge",
             },
             "managedFields": {
-                "type": "array", "items": {"type": "object"}, "x-kubernetes-list-type": "atomic",
+                "type": "array", "items": manager, "x-kubernetes-list-type": "atomic",
             },
         },
     })

@@ -15,7 +15,7 @@ use crate::meta::name::generated;
 use crate::schema::{DEPTH_MAX, is_deeper};
 use crate::status::Refusal;
 use crate::store::{Entry, Expect, Precondition, Write, WriteError};
-use crate::{clock, managed, rbac, strategy, view};
+use crate::{auth, clock, managed, rbac, strategy, view};
 
 /// Attempts to generate a free name.
 const NAME_ATTEMPTS: usize = 8;
@@ -31,15 +31,12 @@ pub(crate) async fn serve(
     }
     let object = decode::object(&mut ctx, call).map_err(|refusal| warned(&ctx, refusal))?;
     check_namespace(ctx.resource, ctx.namespace, &object)?;
-    let version = text(&object, "/metadata/resourceVersion");
-    if !version.is_empty() && version != "0" {
-        return Err(Refusal::bare("resourceVersion should not be set on objects to be created"));
-    }
     let mut object = object;
     strategy::reset_system(&mut object);
     managed::on_create(&ctx, &mut object);
     let object = view::to_stored(ctx.resource, object);
-    let made = create(&mut ctx, object).await.map_err(|refusal| warned(&ctx, refusal))?;
+    let made = create(&mut ctx, object, Creation::Post).await;
+    let made = made.map_err(|refusal| warned(&ctx, refusal))?;
     written(201, &ctx, &made, (form, call))
 }
 
@@ -64,10 +61,20 @@ pub(crate) fn check_namespace(
     ))
 }
 
+/// What creates an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Creation {
+    /// A request that can only create.
+    Post,
+    /// A request that would have changed the object if there were one.
+    Update,
+}
+
 /// Creates an object, in the storage version; generates its name if needed.
 pub(crate) async fn create(
     ctx: &mut RequestContext<'_>,
     mut object: Value,
+    creation: Creation,
 ) -> Result<Arc<Entry>, Refusal> {
     lifecycle(ctx, text(&object, "/metadata/name"))?;
     ctx.warn(strategy::duplicate_owners(&object));
@@ -80,10 +87,27 @@ pub(crate) async fn create(
         let name = text(&object, "/metadata/name");
         return Err(Refusal::invalid(ctx.resource, name, &errors));
     }
+    if creation == Creation::Update {
+        auth::authorize_creation(ctx)?;
+    }
     let reviewed = Reviewed { operation: Operation::Create, object: Some(&object), old: None };
     let warnings = admission::review(ctx, &reviewed).await?;
     ctx.warn(warnings);
+    if !ctx.options.dry_run {
+        let version = drop_version(&mut object);
+        if creation == Creation::Post && version.parse().is_ok_and(|version: u64| version > 0) {
+            let why = "resourceVersion should not be set on objects to be created";
+            return Err(Refusal::bare(why));
+        }
+    }
     store(ctx, object, drawn).await
+}
+
+/// Removes the revision of a new object; a dry run returns it.
+fn drop_version(object: &mut Value) -> String {
+    let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
+    let version = metadata.and_then(|metadata| metadata.remove("resourceVersion"));
+    version.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 /// Refuses creation in a missing or terminating namespace, or of a terminating CRD.
@@ -145,13 +169,7 @@ fn system_fields(ctx: &RequestContext<'_>, object: &mut Value) -> Result<bool, R
         *metadata = json!({});
     }
     let Some(metadata) = metadata.as_object_mut() else { return Ok(false) };
-    for wiped in [
-        "selfLink",
-        "resourceVersion",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "generation",
-    ] {
+    for wiped in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"] {
         metadata.remove(wiped);
     }
     metadata.insert("uid".to_owned(), json!(clock::uid()?));

@@ -58,7 +58,8 @@ struct Patch {
 
 impl Edit for Patch {
     fn edit(&self, ctx: &mut RequestContext<'_>, current: &Value) -> Result<Value, Refusal> {
-        let laid = apply_patch(self.kind, &self.body, current).map_err(|why| refused(&why))?;
+        let laid =
+            apply_patch(self.kind, &self.body, current).map_err(|why| refused(self.kind, &why))?;
         let mut value = laid.value;
         if text(&value, "/apiVersion") != ctx.resource.api_version() {
             return Err(wrong_kind(ctx, &value));
@@ -118,11 +119,14 @@ pub(super) fn patch_scale(call: &Call, current: &Value) -> Result<Value, Refusal
         STRATEGIC => Kind::Strategic,
         _ => Kind::Merge,
     };
-    apply_patch(kind, &call.body, current).map(|parsed| parsed.value).map_err(|why| refused(&why))
+    apply_patch(kind, &call.body, current)
+        .map(|parsed| parsed.value)
+        .map_err(|why| refused(kind, &why))
 }
 
-fn refused(refusal: &patch::Refusal) -> Refusal {
+fn refused(kind: Kind, refusal: &patch::Refusal) -> Refusal {
     match refusal {
+        patch::Refusal::Undecodable(why) if kind == Kind::Strategic => Refusal::bad_request(why),
         patch::Refusal::Undecodable(_) => Refusal::bad_request(refusal.to_string()),
         patch::Refusal::TooMany { .. } => {
             let message = format!("Request entity too large: {refusal}");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::create::{self, check_depth, check_namespace, warned, write_failed};
+use super::create::{self, Creation, check_depth, check_namespace, warned, write_failed};
 use super::{RequestContext, Subresource, decode, scale, written};
 use crate::admission::{self, Operation, Reviewed};
 use crate::core::{has_entries, text};
@@ -14,7 +14,7 @@ use crate::kinds::{Builtin, Resource};
 use crate::meta::field::{FieldError, Path};
 use crate::status::Refusal;
 use crate::store::{Entry, Expect, Write, WriteError};
-use crate::{auth, managed, rbac, strategy, view};
+use crate::{managed, rbac, strategy, view};
 
 /// Attempts on newer versions of the object.
 const TRIES: usize = 100;
@@ -114,12 +114,12 @@ pub(crate) async fn update(
     for _ in 0..TRIES {
         let Some(current) = ctx.current() else {
             let mut object = edit.missing(ctx)?;
-            auth::authorize_creation(ctx)?;
+            parse_version(text(&object, "/metadata/resourceVersion"))?;
             if !edit.manages() {
                 managed::on_create(ctx, &mut object);
             }
             let object = view::to_stored(ctx.resource, object);
-            let made = create::create(ctx, object).await;
+            let made = create::create(ctx, object, Creation::Update).await;
             match made {
                 Err(refusal) if refusal.reason == "AlreadyExists" => continue,
                 Err(refusal) => return Err(refusal),
@@ -161,7 +161,7 @@ fn prepared(
     }
     ctx.warn(strategy::duplicate_owners(&next));
     strategy::prepare_update(ctx, &mut next, old);
-    managed::keep_times(ctx, old, &mut next);
+    managed::keep_times(old, &mut next);
     rbac::check_escalation(ctx, &next, Some(old))?;
     ctx.warn(strategy::warnings(ctx.resource, &next));
     let errors = strategy::validate_update(ctx, &next, old);
@@ -185,19 +185,23 @@ fn precondition(ctx: &RequestContext<'_>, uid: &str, current: &Value) -> Result<
     Err(Refusal::conflict(ctx.resource, ctx.name, &why))
 }
 
+/// A revision; 0 if none is given.
+fn parse_version(given: &str) -> Result<u64, Refusal> {
+    if given.is_empty() {
+        return Ok(0);
+    }
+    given.parse().map_err(|_| {
+        Refusal::bare(format!("strconv.ParseUint: parsing \"{given}\": invalid syntax"))
+    })
+}
+
 /// Refuses a `resourceVersion` that is not current, or missing where it is required.
 fn version_matches(
     ctx: &RequestContext<'_>,
     given: &str,
     (current, unconditional): (u64, bool),
 ) -> Result<(), Refusal> {
-    let version = if given.is_empty() {
-        0
-    } else {
-        given.parse::<u64>().map_err(|_| {
-            Refusal::bare(format!("strconv.ParseUint: parsing \"{given}\": invalid syntax"))
-        })?
-    };
+    let version = parse_version(given)?;
     if version == 0 {
         if unconditional {
             return Ok(());

@@ -44,7 +44,7 @@ const LIST: &str = r#"{"apiVersion":"v1","kind":"List","items":[
 const ONE_OF_LIST: &str = r#"{"apiVersion":"v1","kind":"List","items":[
     {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"l1","labels":{"l":"a"}}}]}"#;
 const SECRET: &str = r#"{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"},
-    "stringData":{"user":"u","word":"w"}}"#;
+    "stringData":{"user":"u"}}"#;
 const LEASE: &str = r#"{"apiVersion":"coordination.k8s.io/v1","kind":"Lease",
     "metadata":{"name":"e"},"spec":{"holderIdentity":"h","leaseDurationSeconds":15}}"#;
 const ROLE: &str = r#"{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role",
@@ -60,6 +60,16 @@ const OWNER: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":
 const OWNED: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"d",
     "ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"o","uid":"${uid}",
     "blockOwnerDeletion":true}]}}"#;
+
+/// What the embedded server answers in another way on purpose, and why. A run fails if one of them no
+/// longer differs.
+pub(crate) const DEVIATIONS: [(&str, &str); 2] = [
+    (
+        "apply -f - --prune -l l=a",
+        "without a list of kinds kubectl prunes kinds that the embedded server does not serve",
+    ),
+    ("describe ns diff-kubectl", "the embedded server serves no quotas and no limit ranges"),
+];
 
 /// The commands.
 pub(crate) const STEPS: &[Step] = &[

@@ -84,8 +84,11 @@ fn owned(random: &mut Random, theme: &Theme) -> Vec<Request> {
     let owner = kinds[random.below(kinds.len())];
     let create = |kind: Kind, number: usize, finalizers: Value, owners: Value| {
         let mut body = head(kind, &kind.name(number));
-        body["metadata"]["finalizers"] = finalizers;
-        body["metadata"]["ownerReferences"] = owners;
+        for (field, list) in [("finalizers", finalizers), ("ownerReferences", owners)] {
+            if !list.is_null() {
+                body["metadata"][field] = list;
+            }
+        }
         let path = kind.named(&kind.name(number));
         let apply = Request::new("PATCH", kind.plural, path).media(APPLY).body(body);
         apply.with("fieldManager", "m1").with("force", "true")

@@ -1,5 +1,6 @@
 //! One of the two servers: sends requests, waits for its controllers, cleans up.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use http_body_util::BodyExt as _;
@@ -181,21 +182,21 @@ impl Side {
         events
     }
 
-    /// The events up to a mark, by object.
+    /// The events up to a mark, by object: collectors of several threads have no order between
+    /// objects.
     fn by_object(&mut self, lines: Vec<Value>, mark: &str) -> Value {
         let prefix = mark.trim_end_matches("99").to_owned();
-        let mut events = json!({});
+        let mut objects: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         for event in lines {
             let name = event["object"]["metadata"]["name"].as_str().unwrap_or_default();
-            if !name.starts_with(&prefix) {
-                continue;
+            if name.starts_with(&prefix) {
+                objects.entry(self.symbols.name(name)).or_default().push(event);
             }
-            let event = self.symbols.normalised(&event);
-            let name = event["object"]["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-            if events[&name].is_null() {
-                events[&name] = json!([]);
-            }
-            events[&name].as_array_mut().expect("a list").push(event);
+        }
+        let mut events = json!({});
+        for (name, own) in objects {
+            let own = own.iter().map(|event| self.symbols.normalised(event)).collect();
+            events[name] = Value::Array(own);
         }
         events
     }

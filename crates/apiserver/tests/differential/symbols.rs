@@ -119,6 +119,11 @@ impl Symbols {
         }
     }
 
+    /// A name, without what the server chose.
+    pub(crate) fn name(&mut self, name: &str) -> String {
+        self.text(name, "")
+    }
+
     /// The answer without what the server chose.
     pub(crate) fn normalised(&mut self, body: &Value) -> Value {
         let is_list = is_list(body);
@@ -180,6 +185,7 @@ impl Symbols {
             })
             .into_owned();
         if key == "message" {
+            text = with_sorted_object(&text);
             let revisions = &mut self.revisions;
             let numbered = REVISION.replace_all(&text, |found: &Captures<'_>| {
                 format!("{}<rv {}>", &found[1], index(revisions, &found[2]))
@@ -227,6 +233,19 @@ fn worded(text: &str) -> String {
     let mut errors: Vec<&str> = errors.lines().collect();
     errors.sort_unstable();
     format!("{start}errors:\n{}", errors.join("\n"))
+}
+
+/// The object that an undecodable patch would have made, by key: Go knows the order of a struct's
+/// fields.
+pub(crate) fn with_sorted_object(text: &str) -> String {
+    const BEFORE: &str = "patch: Invalid value: ";
+    let Some((start, rest)) = text.split_once(BEFORE) else { return text.to_owned() };
+    let mut literals = serde_json::Deserializer::from_str(rest).into_iter::<String>();
+    let object = literals.next().and_then(Result::ok);
+    let object = object.and_then(|object| serde_json::from_str::<Value>(&object).ok());
+    let Some(object) = object else { return text.to_owned() };
+    let end = rest.get(literals.byte_offset()..).unwrap_or_default();
+    format!("{start}{BEFORE}{object}{end}")
 }
 
 /// The causes of a conflict or an invalid custom object come in the order of a Go map.
@@ -293,6 +312,14 @@ mod tests {
         assert_eq!(next["metadata"]["uid"], "<uid 0>");
         assert_eq!(next["metadata"]["resourceVersion"], "<rv 1>");
         assert_ne!(next, other.normalised(&object(&uid, "9")), "a write that changed nothing");
+    }
+
+    #[test]
+    fn an_object_in_a_message_is_sorted() {
+        let text = r#"x: patch: Invalid value: "{\"b\":1,\"a\":2}": json: no"#;
+        let sorted = r#"x: patch: Invalid value: {"a":2,"b":1}: json: no"#;
+        assert_eq!(with_sorted_object(text), sorted);
+        assert_eq!(with_sorted_object("other"), "other");
     }
 
     #[test]

@@ -259,3 +259,58 @@ async fn a_list_at_a_revision_with_a_limit_is_the_list_of_that_revision() {
     assert_eq!(count(get(format!("resourceVersion={revision}&limit=5")).await), 0);
     assert_eq!(count(get("resourceVersion=0&limit=5".to_owned()).await), 1);
 }
+
+/// The managers of an object: manager, operation, subresource and fields of the spec.
+async fn managers(server: &ApiServer, path: &str) -> Vec<(String, String, String)> {
+    let (_, object, _) = ask(server, ("GET", path), (JSON, JSON), &Value::Null).await;
+    let entries = object["metadata"]["managedFields"].as_array().into_iter().flatten();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let fields = |entry: &Value| entry["fieldsV1"]["f:spec"].to_string();
+    let entries =
+        entries.map(|it| (text(&it["manager"]), text(&it["subresource"]), fields(it))).collect();
+    entries
+}
+
+// Requirement: AK-83
+#[tokio::test]
+async fn a_scale_has_a_manager_only_if_the_field_had_one_and_is_not_zero() {
+    let server = sized().await;
+    let thing = json!({"apiVersion": "sized.example/v1", "kind": "Thing",
+                       "metadata": {"name": "t"}, "spec": {"size": 1}});
+    let path = format!("{SIZED}/t");
+    let scale = async |manager: &str, count: i64| {
+        let path = format!("{path}/scale?fieldManager={manager}");
+        let (code, _) = patch(&server, &path, MERGE, &json!({"spec": {"replicas": count}})).await;
+        assert_eq!(code, 200);
+        managers(&server, &format!("{SIZED}/t")).await
+    };
+    let entry = |manager: &str, part: &str, fields: Value| {
+        (manager.to_owned(), part.to_owned(), fields.to_string())
+    };
+    assert_eq!(post(&server, &format!("{SIZED}?fieldManager=m1"), &thing).await.0, 201);
+    let (own, rest) = (json!({"f:size": {}}), json!({}));
+    assert_eq!(scale("m2", 1).await, [entry("m1", "", own.clone()), entry("m1", "", rest.clone())]);
+    assert_eq!(scale("m3", 2).await, [entry("m1", "", rest.clone())], "of entries the last counts");
+    let applied = format!("{path}?fieldManager=m4&force=true");
+    assert_eq!(patch(&server, &applied, APPLY, &thing).await.0, 200);
+    let scaled = [entry("m5", "scale", own), entry("m1", "", rest.clone())];
+    assert_eq!(scale("m5", 3).await, scaled);
+    assert_eq!(scale("m5", 3).await, scaled);
+    assert_eq!(scale("m6", 0).await, [entry("m1", "", rest.clone())]);
+    assert_eq!(scale("m6", 4).await, [entry("m1", "", rest)]);
+}
+
+// Requirement: AK-83
+#[tokio::test]
+async fn an_empty_list_of_managers_clears_those_of_built_in_objects() {
+    let server = sized().await;
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let mut map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"},
+                         "data": {"k": "1"}});
+    let (_, made) = post(&server, maps, &map).await;
+    assert!(made["metadata"]["managedFields"].is_array());
+    map["metadata"]["managedFields"] = json!([]);
+    map["data"]["k"] = json!("2");
+    let (code, put, _) = ask(&server, ("PUT", &format!("{maps}/m")), (JSON, JSON), &map).await;
+    assert_eq!((code, &put["metadata"]["managedFields"]), (200, &Value::Null));
+}
