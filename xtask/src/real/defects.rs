@@ -57,8 +57,7 @@ pub(super) const DEFECTS: &[Defect] = defects! {
          "there.is_none() && ctx.options.dry_run && !{on} {");
     "a namespace in deletion accepts new objects":
         ("verbs/create.rs",
-         "if namespace.value.pointer(\"/metadata/deletionTimestamp\").is_none() {",
-         "if {on} || namespace.value.pointer(\"/metadata/deletionTimestamp\").is_none() {"),
+         "    if !namespace.is_deleting() {", "    if {on} || !namespace.is_deleting() {"),
         ("verbs/create.rs",
          "let namespace = ctx.resource.namespaced.then(",
          "let namespace = (ctx.resource.namespaced && !{on}).then(");
@@ -81,8 +80,7 @@ pub(super) const DEFECTS: &[Defect] = defects! {
          "if !ctx.resource.builtin().is_some_and(Builtin::created_by_update) {",
          "if !{on} && !ctx.resource.builtin().is_some_and(Builtin::created_by_update) {");
     "a write that changes nothing is written":
-        ("verbs/update.rs", "    if current.value == next {",
-         "    if current.value == next && !{on} {");
+        ("verbs/update.rs", "if next == *old {", "if next == *old && !{on} {");
     "an object stays without its last finalizer":
         ("verbs/update.rs",
          "        && !has_entries(object, \"/metadata/finalizers\")",
