@@ -15,6 +15,17 @@ pub fn parse(body: &[u8]) -> Result<Value, Refusal> {
     merge::parse(body)
 }
 
+/// A patch without its directives: what Kubernetes has left of it when it is applied.
+pub fn plain(patch: Value) -> Value {
+    match patch {
+        Value::Object(fields) => {
+            let kept = fields.into_iter().filter(|(name, _)| name != DIRECTIVE && name != RETAIN);
+            Value::Object(kept.map(|(name, value)| (name, plain(value))).collect())
+        }
+        other => other,
+    }
+}
+
 /// Applies the patch to a copy of the document.
 pub fn apply(document: &Value, patch: &Value) -> Result<Value, Refusal> {
     let mut patched = document.clone();

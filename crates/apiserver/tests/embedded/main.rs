@@ -14,6 +14,7 @@ mod faults;
 #[path = "../replay/hook.rs"]
 mod hook;
 mod limits;
+mod ordering;
 mod policies;
 mod rebuilt;
 mod reviews;
