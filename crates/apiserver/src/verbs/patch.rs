@@ -179,8 +179,6 @@ fn config(ctx: &RequestContext<'_>, call: &Call) -> Result<Apply, Refusal> {
         )));
     }
     same_kind(ctx, &config)?;
-    same_name(ctx.name, &config)?;
-    check_namespace(ctx.resource, ctx.namespace, &config)?;
     if config.pointer("/metadata/managedFields").is_some() {
         return Err(Refusal::bad_request("metadata.managedFields must be nil"));
     }
@@ -213,6 +211,8 @@ impl Apply {
         current: Option<&Value>,
     ) -> Result<Value, Refusal> {
         let applied = managed::apply(ctx, current, &self.config)?;
+        same_name(ctx.name, &self.config)?;
+        check_namespace(ctx.resource, ctx.namespace, &self.config)?;
         let Some(why) = &self.doubled else { return Ok(applied) };
         match ctx.options.validation {
             FieldValidation::Ignore => Ok(applied),

@@ -232,3 +232,28 @@ async fn a_put_of_another_kind_where_nothing_is_finds_nothing() {
     assert_eq!(post(&server, GADGETS, &gadget).await.0, 201);
     assert_eq!(put().await, 422);
 }
+
+// Requirement: AK-91
+#[tokio::test]
+async fn an_apply_is_typed_before_its_name_is_compared() {
+    let server = server().await;
+    let mut body = map(json!({"name": "other"}));
+    let path = format!("{MAPS}/m?fieldManager=m");
+    assert_eq!(patch(&server, &path, APPLY, &body).await.0, 400);
+    body["data"] = json!({"k": 1});
+    assert_eq!(patch(&server, &path, APPLY, &body).await.0, 500);
+}
+
+// Requirement: AK-88
+#[tokio::test]
+async fn a_strategic_patch_merges_the_secrets_of_an_account_by_name() {
+    let server = server().await;
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s"},
+                         "secrets": [{"name": "a"}], "imagePullSecrets": [{"name": "a"}]});
+    assert_eq!(post(&server, accounts, &account).await.0, 201);
+    let change = json!({"secrets": [{"name": "b"}], "imagePullSecrets": [{"name": "b"}]});
+    let (_, answer) = patch(&server, &format!("{accounts}/s"), STRATEGIC, &change).await;
+    assert_eq!(answer["secrets"], json!([{"name": "b"}, {"name": "a"}]));
+    assert_eq!(answer["imagePullSecrets"], json!([{"name": "b"}]));
+}
