@@ -18,6 +18,7 @@ mod ordering;
 mod policies;
 mod rebuilt;
 mod reviews;
+mod shown;
 mod terminating;
 mod tls;
 mod validation;
