@@ -42,6 +42,21 @@ pub(crate) fn on_update(ctx: &RequestContext<'_>, old: &Value, next: &mut Value)
     });
 }
 
+/// Whether a write of a status carries fields of other types than the schema's. Those beside the
+/// status do not count otherwise.
+pub(crate) fn is_untyped(ctx: &RequestContext<'_>, next: &Value) -> bool {
+    let custom = ctx.resource.custom().filter(|_| ctx.sub == Subresource::Status);
+    let wrong = custom.map(|custom| apply::typed::violations(next, &custom.view));
+    wrong.into_iter().flatten().any(|why| !why.contains("duplicate entries for key"))
+}
+
+/// Removes the managers, as Kubernetes does where it cannot track them.
+pub(crate) fn forget(object: &mut Value) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+}
+
 /// Keeps the recorded times if nothing else has changed.
 pub(crate) fn keep_times(old: &Value, next: &mut Value) {
     if managed::is_same_object(next, old) {

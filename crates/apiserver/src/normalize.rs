@@ -33,15 +33,37 @@ pub(crate) fn normalize_applied(
     Ok(unknown)
 }
 
+/// How Kubernetes decodes a built-in object; its errors differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Decoder {
+    /// From JSON.
+    Json,
+    /// From the maps that a strategic patch has made.
+    Maps,
+}
+
 /// Prunes unknown fields and sets defaults. Returns the unknown fields, or an error with Go's
 /// message.
 pub(crate) fn normalize(resource: &Resource, value: &mut Value) -> Result<Vec<String>, String> {
+    normalize_as(resource, value, Decoder::Json)
+}
+
+/// As [`normalize`], with the errors of a decoder.
+pub(crate) fn normalize_as(
+    resource: &Resource,
+    value: &mut Value,
+    decoder: Decoder,
+) -> Result<Vec<String>, String> {
     if let Some(kind) = resource.builtin() {
-        typed(value, kind.schema(), (&resource.kind, ""))?;
+        typed(value, kind.schema(), (&resource.kind, ""))
+            .map_err(|mistake| mistake.in_words(decoder))?;
         clear_managers(value);
     }
     let schema = schema(resource);
-    let mut unknown = metadata::coerce(value, schema)?;
+    let mut unknown = metadata::coerce(value, schema).map_err(|why| match decoder {
+        Decoder::Json => why,
+        Decoder::Maps => restated(why),
+    })?;
     match &resource.origin {
         Origin::Custom(_) => {
             unknown.extend(prune_root(value, schema));
@@ -101,8 +123,74 @@ fn builtin_schema(kind: Builtin) -> &'static Schema {
     found.unwrap_or_else(|| EMPTY.get_or_init(Schema::default))
 }
 
+/// Why a value cannot be decoded.
+enum Mistake {
+    /// It has another type than the Go struct at this path.
+    Mismatch { found: Value, at: (String, String), wanted: String },
+    /// It is a string that is not in the format.
+    Written(String),
+}
+
+impl Mistake {
+    fn in_words(self, decoder: Decoder) -> String {
+        match (self, decoder) {
+            (Self::Written(why), Decoder::Json) => why,
+            (Self::Written(why), Decoder::Maps) => format!("error decoding from json: {why}"),
+            (Self::Mismatch { found, at: (kind, path), wanted }, Decoder::Json) => {
+                let found = if wanted.starts_with("int") && found.is_number() {
+                    format!("number {found}")
+                } else {
+                    go_type(&found).to_owned()
+                };
+                mismatch(&found, (&kind, &path), &wanted)
+            }
+            (Self::Mismatch { found, wanted, .. }, Decoder::Maps) => {
+                let kind = match found {
+                    Value::Null => "invalid",
+                    Value::Bool(_) => "bool",
+                    Value::Number(number) if number.is_f64() => "float64",
+                    Value::Number(_) => "int64",
+                    Value::String(_) => "string",
+                    Value::Array(_) => "slice",
+                    Value::Object(_) => "map",
+                };
+                unrestorable(kind, &wanted)
+            }
+        }
+    }
+}
+
+/// An error of metadata that were no JSON: its sentence names both types.
+fn restated(why: String) -> String {
+    let types = why.strip_prefix("json: cannot unmarshal ").and_then(|rest| {
+        let (found, rest) = rest.split_once(" into Go ")?;
+        Some((found, rest.rsplit_once(" of type ")?.1))
+    });
+    let Some((found, wanted)) = types else { return why };
+    let kind = match found {
+        "array" => "slice",
+        "object" => "map",
+        "number" => "int64",
+        other => other,
+    };
+    unrestorable(kind, wanted)
+}
+
+/// Why a value of a kind is not restored as a Go type.
+fn unrestorable(kind: &str, wanted: &str) -> String {
+    match (wanted, kind) {
+        (map, _) if map.starts_with("map[") => format!("cannot restore map from {kind}"),
+        (slice, _) if slice.starts_with("[]") => format!("cannot restore slice from {kind}"),
+        (object, _) if object.contains('.') => format!("cannot restore struct from: {kind}"),
+        ("string", "int64") | ("int32" | "int64", "float64") => {
+            format!("cannot convert {kind} to {wanted}")
+        }
+        _ => format!("unrecognized type: {wanted}"),
+    }
+}
+
 /// Checks the types of a value; `at` is the Go struct and the path of the field.
-fn typed(value: &Value, schema: &Value, at: (&str, &str)) -> Result<(), String> {
+fn typed(value: &Value, schema: &Value, at: (&str, &str)) -> Result<(), Mistake> {
     if value.is_null() || schema.get("x-kubernetes-preserve-unknown-fields").is_some() {
         return Ok(());
     }
@@ -116,16 +204,12 @@ fn typed(value: &Value, schema: &Value, at: (&str, &str)) -> Result<(), String> 
         _ => true,
     };
     if !fits {
-        let found = if wanted == "integer" && value.is_number() {
-            format!("number {value}")
-        } else {
-            go_type(value).to_owned()
-        };
-        return Err(mismatch(&found, at, &go_name(schema)));
+        let at = (at.0.to_owned(), at.1.to_owned());
+        return Err(Mistake::Mismatch { found: value.clone(), at, wanted: go_name(schema) });
     }
     let format = schema["format"].as_str().unwrap_or_default();
     if let Some(text) = value.as_str() {
-        return written(text, format);
+        return written(text, format).map_err(Mistake::Written);
     }
     match value {
         Value::Object(map) => typed_map(map, schema, at),
@@ -134,7 +218,7 @@ fn typed(value: &Value, schema: &Value, at: (&str, &str)) -> Result<(), String> 
     }
 }
 
-fn typed_map(map: &Map<String, Value>, schema: &Value, at: (&str, &str)) -> Result<(), String> {
+fn typed_map(map: &Map<String, Value>, schema: &Value, at: (&str, &str)) -> Result<(), Mistake> {
     for (key, value) in map {
         let path = if at.1.is_empty() { key.clone() } else { format!("{}.{key}", at.1) };
         if let Some(known) = schema["properties"].get(key) {

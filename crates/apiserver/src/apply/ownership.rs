@@ -397,6 +397,7 @@ fn conflict_message(conflicts: &[Conflict]) -> String {
     }
     let mut lines: Vec<String> = Vec::new();
     let mut owners: Vec<&str> = conflicts.iter().map(|conflict| conflict.owner.as_str()).collect();
+    owners.sort_unstable();
     owners.dedup();
     for owner in owners {
         lines.push(format!("conflicts with {owner}:"));

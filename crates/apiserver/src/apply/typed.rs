@@ -394,7 +394,7 @@ fn replaced(
 /// The values of one element in two states.
 enum Inner<'d> {
     Pair(Pair<'d>),
-    /// Duplicate items are compared as a whole.
+    /// Duplicate items on one side are compared with those of the other as a whole.
     Doubled {
         same: bool,
     },
@@ -432,10 +432,11 @@ fn paired<'v, 'd>(pair: Pair<'d>, view: &'v View) -> Option<Pairs<'v, 'd>> {
             .push(part.value);
     }
     let inner = |(element, (first, second, view)): (Element, (Vec<_>, Vec<_>, _))| {
-        let inner = if first.len() > 1 || second.len() > 1 {
-            Inner::Doubled { same: first == second }
-        } else {
-            Inner::Pair((first.first().copied(), second.first().copied()))
+        let inner = match (first.len(), second.len()) {
+            (0, _) | (_, 0) | (1, 1) => {
+                Inner::Pair((first.first().copied(), second.first().copied()))
+            }
+            _ => Inner::Doubled { same: first == second },
         };
         (element, (inner, view))
     };

@@ -3,7 +3,7 @@
 use super::field::{self, FieldError, Path};
 use super::name::{self, NameRule};
 use serde_json::{Map, Value};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 const ANNOTATIONS_MAX: usize = 256 * 1024;
 /// The maximum number of errors about several controllers: each prints every owner.
@@ -126,9 +126,11 @@ pub fn deduplicate_owners(meta: &mut Value) -> Vec<String> {
     doubled
 }
 
-/// Warnings about unqualified finalizers of custom resources.
-pub fn finalizer_warnings(meta: &Value, path: &Path) -> Vec<String> {
-    texts(meta, "finalizers")
+/// Warnings about unqualified finalizers of custom resources that the old metadata lack.
+pub fn finalizer_warnings(meta: &Value, old: &Value, path: &Path) -> Vec<String> {
+    let before: BTreeSet<&str> = texts(old, "finalizers").collect();
+    let now: BTreeSet<&str> = texts(meta, "finalizers").collect();
+    now.difference(&before)
         .filter(|name| {
             !name.is_empty() && !name.contains('/') && !STANDARD_FINALIZERS.contains(name)
         })

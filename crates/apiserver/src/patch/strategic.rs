@@ -1,5 +1,6 @@
-//! Strategic merge patch for built-in kinds whose only merged lists are in `metadata`: owner
-//! references merge by uid, finalizers are a set, all else is a merge patch.
+//! Strategic merge patch for built-in kinds whose only merged lists are in `metadata` and in service
+//! accounts: owner references merge by uid, finalizers are a set, secrets merge by name, all else is
+//! a merge patch.
 
 use super::{Refusal, merge};
 use crate::apply::typed::go_text;
@@ -15,6 +16,17 @@ pub fn parse(body: &[u8]) -> Result<Value, Refusal> {
     merge::parse(body)
 }
 
+/// A patch without its directives: what Kubernetes has left of it when it is applied.
+pub fn plain(patch: Value) -> Value {
+    match patch {
+        Value::Object(fields) => {
+            let kept = fields.into_iter().filter(|(name, _)| name != DIRECTIVE && name != RETAIN);
+            Value::Object(kept.map(|(name, value)| (name, plain(value))).collect())
+        }
+        other => other,
+    }
+}
+
 /// Applies the patch to a copy of the document.
 pub fn apply(document: &Value, patch: &Value) -> Result<Value, Refusal> {
     let mut patched = document.clone();
@@ -22,7 +34,7 @@ pub fn apply(document: &Value, patch: &Value) -> Result<Value, Refusal> {
     Ok(patched)
 }
 
-/// How a list of `metadata` is merged.
+/// How a list is merged.
 enum ListRule {
     Set,
     ByKey(&'static str),
@@ -89,6 +101,8 @@ fn rule_of(place: &[&str]) -> Option<ListRule> {
     match place {
         ["metadata", "finalizers"] => Some(ListRule::Set),
         ["metadata", "ownerReferences"] => Some(ListRule::ByKey("uid")),
+        // Of a service account.
+        ["secrets"] => Some(ListRule::ByKey("name")),
         _ => None,
     }
 }

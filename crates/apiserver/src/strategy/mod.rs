@@ -137,11 +137,12 @@ fn spec_changed(resource: &Resource, next: &Value, old: &Value) -> bool {
     wish(next) != wish(old)
 }
 
-/// Warnings about a valid object.
-pub(crate) fn warnings(resource: &Resource, value: &Value) -> Vec<String> {
+/// Warnings about a valid object; of its finalizers only those that are new.
+pub(crate) fn warnings(resource: &Resource, value: &Value, old: Option<&Value>) -> Vec<String> {
     let mut warnings = Vec::new();
     if let Some(metadata) = value.get("metadata").filter(|_| resource.custom().is_some()) {
-        warnings.extend(object::finalizer_warnings(metadata, &Path::new("metadata")));
+        let old = old.and_then(|old| old.get("metadata")).unwrap_or(&Value::Null);
+        warnings.extend(object::finalizer_warnings(metadata, old, &Path::new("metadata")));
     }
     if resource.is_builtin(Builtin::CustomResourceDefinition) {
         warnings.extend(definition::warnings(value));

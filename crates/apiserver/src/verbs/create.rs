@@ -81,7 +81,7 @@ pub(crate) async fn create(
     strategy::prepare_create(ctx.resource, &mut object);
     let drawn = system_fields(ctx, &mut object)?;
     rbac::check_escalation(ctx, &object, None)?;
-    ctx.warn(strategy::warnings(ctx.resource, &object));
+    ctx.warn(strategy::warnings(ctx.resource, &object, None));
     let errors = strategy::validate_create(ctx.resource, &object);
     if !errors.is_empty() {
         let name = text(&object, "/metadata/name");

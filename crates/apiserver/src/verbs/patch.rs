@@ -12,6 +12,7 @@ use crate::core::text;
 use crate::http::negotiate::Form;
 use crate::http::{Answer, Call};
 use crate::meta::field::{FieldError, Path};
+use crate::normalize::Decoder;
 use crate::patch::{self, go_type};
 use crate::status::Refusal;
 use crate::{managed, normalize, view};
@@ -67,7 +68,8 @@ impl Edit for Patch {
         let raw = match self.kind {
             // As Kubernetes, which has not encoded the result yet.
             Kind::Strategic => {
-                patch::strategic::parse(&self.body).map(|patch| go_text(&patch)).unwrap_or_default()
+                let patch = patch::strategic::parse(&self.body);
+                patch.map(|patch| go_text(&patch::strategic::plain(patch))).unwrap_or_default()
             }
             Kind::Json | Kind::Merge => value.to_string(),
         };
@@ -77,7 +79,8 @@ impl Edit for Patch {
         if ctx.resource.custom().is_none() && kind != ctx.resource.kind {
             return Err(Refusal::bad_request(handled));
         }
-        let unknown = normalize::normalize(ctx.resource, &mut value)
+        let decoder = if self.kind == Kind::Strategic { Decoder::Maps } else { Decoder::Json };
+        let unknown = normalize::normalize_as(ctx.resource, &mut value, decoder)
             .map_err(|why| undecodable(&raw, &why))?;
         if let Some(strict) = decode::complain(ctx, laid.duplicates, unknown) {
             return Err(undecodable(&raw, &format!("strict decoding error: {strict}")));
@@ -176,8 +179,6 @@ fn config(ctx: &RequestContext<'_>, call: &Call) -> Result<Apply, Refusal> {
         )));
     }
     same_kind(ctx, &config)?;
-    same_name(ctx.name, &config)?;
-    check_namespace(ctx.resource, ctx.namespace, &config)?;
     if config.pointer("/metadata/managedFields").is_some() {
         return Err(Refusal::bad_request("metadata.managedFields must be nil"));
     }
@@ -210,6 +211,8 @@ impl Apply {
         current: Option<&Value>,
     ) -> Result<Value, Refusal> {
         let applied = managed::apply(ctx, current, &self.config)?;
+        same_name(ctx.name, &self.config)?;
+        check_namespace(ctx.resource, ctx.namespace, &self.config)?;
         let Some(why) = &self.doubled else { return Ok(applied) };
         match ctx.options.validation {
             FieldValidation::Ignore => Ok(applied),

@@ -49,7 +49,11 @@ pub(crate) async fn serve(
     if ctx.sub == Subresource::Scale {
         return scale::put(ctx, call, form).await;
     }
-    let object = decode::object(&mut ctx, call).map_err(|refusal| warned(&ctx, refusal))?;
+    let object = decode::object(&mut ctx, call).map_err(|refusal| {
+        // As in Kubernetes a custom object of another kind is refused when it is validated.
+        let is_late = refusal.code == 422 && ctx.current().is_none();
+        if is_late { ctx.not_found() } else { warned(&ctx, refusal) }
+    })?;
     placed(&ctx, &object).map_err(|refusal| warned(&ctx, refusal))?;
     let put = Put { object };
     let (entry, made) = update(&mut ctx, &put).await.map_err(|refusal| warned(&ctx, refusal))?;
@@ -155,15 +159,18 @@ fn prepared(
     let unconditional = ctx.resource.builtin().is_some_and(Builtin::unconditional);
     version_matches(ctx, &given, (revision, unconditional))?;
     let old = shown.as_ref();
+    let is_untyped = !edit.manages() && managed::is_untyped(ctx, &next);
     strategy::before_update(ctx, &mut next, old);
-    if !edit.manages() {
+    if is_untyped {
+        managed::forget(&mut next);
+    } else if !edit.manages() {
         managed::on_update(ctx, old, &mut next);
     }
     ctx.warn(strategy::duplicate_owners(&next));
     strategy::prepare_update(ctx, &mut next, old);
     managed::keep_times(old, &mut next);
     rbac::check_escalation(ctx, &next, Some(old))?;
-    ctx.warn(strategy::warnings(ctx.resource, &next));
+    ctx.warn(strategy::warnings(ctx.resource, &next, Some(old)));
     let errors = strategy::validate_update(ctx, &next, old);
     if !errors.is_empty() {
         return Err(Refusal::invalid(ctx.resource, ctx.name, &errors));

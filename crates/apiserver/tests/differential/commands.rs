@@ -95,7 +95,6 @@ pub(crate) const STEPS: &[Step] = &[
     Edit("apply edit-last-applied cm a", r#"sed -i s/'k: "2"'/'k: "7"'/"#),
     run("get cm a -o yaml"),
     Run("apply -f -", LIST),
-    Run("apply -f - --prune -l l=a", ONE_OF_LIST),
     Run("apply -f - --prune -l l=a --prune-allowlist=core/v1/ConfigMap", ONE_OF_LIST),
     Run("apply -f -", LIST),
     Run("apply -f -", GADGET),
@@ -341,4 +340,6 @@ pub(crate) const STEPS: &[Step] = &[
     run("delete widgets --all"),
     run("delete cm --all"),
     run("get cm,widgets"),
+    // The last, because it leaves other objects.
+    Run("apply -f - --prune -l l=a", ONE_OF_LIST),
 ];

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::commands::{DEVIATIONS, STEPS, Step};
 use crate::say;
-use crate::symbols::with_sorted_object;
+use crate::symbols::with_object;
 
 /// Names the kubectl of the real server's version; beside it the one on the path is compared.
 const OWN: &str = "USHER_REAL_KUBECTL";
@@ -210,7 +210,7 @@ fn shown(output: &Output) -> String {
 
 fn ruled(text: &str) -> String {
     let rule = |text: String, (rule, by): &(Regex, &str)| rule.replace_all(&text, *by).into_owned();
-    let text = RULES.iter().fold(with_sorted_object(text), rule);
+    let text = RULES.iter().fold(with_object(text, |object| object), rule);
     // Several errors have the order of a Go map.
     let mut errors: Vec<&str> = text.lines().filter(|line| line.starts_with("* ")).collect();
     errors.sort_unstable();

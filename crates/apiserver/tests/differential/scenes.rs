@@ -27,7 +27,8 @@ pub(crate) fn scene(random: &mut Random, theme: &Theme) -> Vec<Request> {
         9 => merged(random, theme),
         10 => vec![as_a_user(random, kind, &name)],
         11 => replaced(random, kind, &name),
-        _ => vec![ending(random, theme, kind, &name)],
+        _ if kind.namespaced => vec![ending(random, theme, kind, &name)],
+        _ => terminating(random, kind, &name),
     }
 }
 

@@ -102,6 +102,9 @@ impl Side {
             self.symbols.learn_name(&prefix, &answer.body);
         }
         answer.body = self.symbols.normalised(&answer.body);
+        for warning in &mut answer.warnings {
+            *warning = self.symbols.name(warning);
+        }
         answer
     }
 

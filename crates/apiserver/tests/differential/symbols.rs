@@ -119,7 +119,7 @@ impl Symbols {
         }
     }
 
-    /// A name, without what the server chose.
+    /// A name or a warning, without what the server chose.
     pub(crate) fn name(&mut self, name: &str) -> String {
         self.text(name, "")
     }
@@ -169,6 +169,11 @@ impl Symbols {
     }
 
     fn text(&mut self, text: &str, key: &str) -> String {
+        let whole = match key {
+            "message" => with_object(text, |object| self.value(&object, "")),
+            _ => text.to_owned(),
+        };
+        let text = whole.as_str();
         if TIMES.contains(&key) && text.parse::<jiff::Timestamp>().is_ok() {
             return "<time>".to_owned();
         }
@@ -185,7 +190,6 @@ impl Symbols {
             })
             .into_owned();
         if key == "message" {
-            text = with_sorted_object(&text);
             let revisions = &mut self.revisions;
             let numbered = REVISION.replace_all(&text, |found: &Captures<'_>| {
                 format!("{}<rv {}>", &found[1], index(revisions, &found[2]))
@@ -235,17 +239,17 @@ fn worded(text: &str) -> String {
     format!("{start}errors:\n{}", errors.join("\n"))
 }
 
-/// The object that an undecodable patch would have made, by key: Go knows the order of a struct's
-/// fields.
-pub(crate) fn with_sorted_object(text: &str) -> String {
-    const BEFORE: &str = "patch: Invalid value: ";
+/// A message with the object that an undecodable patch would have made, changed and by key: Go knows
+/// the order of a struct's fields.
+pub(crate) fn with_object(text: &str, mut change: impl FnMut(Value) -> Value) -> String {
+    const BEFORE: &str = "Invalid value: ";
     let Some((start, rest)) = text.split_once(BEFORE) else { return text.to_owned() };
     let mut literals = serde_json::Deserializer::from_str(rest).into_iter::<String>();
     let object = literals.next().and_then(Result::ok);
     let object = object.and_then(|object| serde_json::from_str::<Value>(&object).ok());
-    let Some(object) = object else { return text.to_owned() };
+    let Some(object) = object.filter(Value::is_object) else { return text.to_owned() };
     let end = rest.get(literals.byte_offset()..).unwrap_or_default();
-    format!("{start}{BEFORE}{object}{end}")
+    format!("{start}{BEFORE}{}{end}", change(object))
 }
 
 /// The causes of a conflict or an invalid custom object come in the order of a Go map.
@@ -318,8 +322,8 @@ mod tests {
     fn an_object_in_a_message_is_sorted() {
         let text = r#"x: patch: Invalid value: "{\"b\":1,\"a\":2}": json: no"#;
         let sorted = r#"x: patch: Invalid value: {"a":2,"b":1}: json: no"#;
-        assert_eq!(with_sorted_object(text), sorted);
-        assert_eq!(with_sorted_object("other"), "other");
+        assert_eq!(with_object(text, |object| object), sorted);
+        assert_eq!(with_object("other", |object| object), "other");
     }
 
     #[test]

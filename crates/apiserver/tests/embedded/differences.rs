@@ -49,6 +49,16 @@ pub(crate) async fn ask(
     (media, accept): (&str, &str),
     body: &Value,
 ) -> (u16, Value, usize) {
+    send_as(&server.client(), (method, path), (media, accept), body).await
+}
+
+/// Sends a request of a user.
+pub(crate) async fn send_as(
+    client: &kube_client::Client,
+    (method, path): (&str, &str),
+    (media, accept): (&str, &str),
+    body: &Value,
+) -> (u16, Value, usize) {
     let text = if body.is_null() { String::new() } else { body.to_string() };
     let request = hyper::Request::builder()
         .method(method)
@@ -58,7 +68,7 @@ pub(crate) async fn ask(
         .header("user-agent", "differ/1")
         .body(Body::from(text.into_bytes()))
         .expect("a request");
-    let response = server.client().send(request).await.expect("a response");
+    let response = client.send(request).await.expect("a response");
     let (code, warnings) =
         (response.status().as_u16(), response.headers().get_all("warning").iter().count());
     let bytes = response.into_body().collect().await.expect("a body").to_bytes();

@@ -14,9 +14,11 @@ mod faults;
 #[path = "../replay/hook.rs"]
 mod hook;
 mod limits;
+mod ordering;
 mod policies;
 mod rebuilt;
 mod reviews;
+mod shown;
 mod terminating;
 mod tls;
 mod validation;

@@ -10,7 +10,7 @@ const MERGE: &str = "application/merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-const SIZED: &str = "/apis/sized.example/v1/namespaces/default/things";
+pub(crate) const SIZED: &str = "/apis/sized.example/v1/namespaces/default/things";
 
 /// Creates an object and changes its metadata in a bad way; returns the fields of the errors.
 async fn refused(server: &ApiServer, (path, body): (&str, &Value), metadata: &Value) -> String {
@@ -81,7 +81,7 @@ async fn errors_of_metadata_are_repeated_by_the_rules_of_the_kind() {
 }
 
 /// A server with a CRD that has a scale and a status.
-async fn sized() -> ApiServer {
+pub(crate) async fn sized() -> ApiServer {
     let server = server().await;
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1",

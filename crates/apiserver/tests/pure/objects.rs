@@ -115,7 +115,11 @@ impl Objects {
             ));
         }
         request.check(&object, None, &warnings)?;
-        warnings.extend(object::finalizer_warnings(&object["metadata"], &Path::new("metadata")));
+        warnings.extend(object::finalizer_warnings(
+            &object["metadata"],
+            &Value::Null,
+            &Path::new("metadata"),
+        ));
         object["metadata"]["uid"] = json!("<uid>");
         object["metadata"]["generation"] = json!(1);
         let managed = update(&request.kind.view, &json!({}), &object, request.request());
