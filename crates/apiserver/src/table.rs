@@ -199,12 +199,10 @@ fn builtin_columns(builtin: Builtin) -> &'static [(&'static str, &'static str)] 
 
 /// The columns that are shown on demand only.
 fn wide_columns(builtin: Builtin) -> &'static [&'static str] {
-    match builtin {
-        Builtin::RoleBinding | Builtin::ClusterRoleBinding => {
-            &["Users", "Groups", "ServiceAccounts"]
-        }
-        _ => &[],
+    if matches!(builtin, Builtin::RoleBinding | Builtin::ClusterRoleBinding) {
+        return &["Users", "Groups", "ServiceAccounts"];
     }
+    &[]
 }
 
 fn wide_cells(builtin: Builtin, value: &Value) -> Vec<Value> {
@@ -213,8 +211,8 @@ fn wide_cells(builtin: Builtin, value: &Value) -> Vec<Value> {
     }
     let of = |kind: &str| {
         let subjects = value["subjects"].as_array().into_iter().flatten();
-        let named = subjects.filter(|subject| core::text(subject, "/kind") == kind);
-        let names = named.map(|subject| match core::text(subject, "/namespace") {
+        let of_kind = subjects.filter(|subject| core::text(subject, "/kind") == kind);
+        let names = of_kind.map(|subject| match core::text(subject, "/namespace") {
             "" => core::text(subject, "/name").to_owned(),
             space => format!("{space}/{}", core::text(subject, "/name")),
         });

@@ -164,7 +164,7 @@ pub fn apply(
     }
     let mut managed = Managed::of(live);
     if managed.is_empty() {
-        let before = Request { manager: BEFORE, subresource: "", reset: Reset::Nothing, ..request };
+        let before = Request { manager: BEFORE, ..request };
         managed = track(view, (&unsaid(config), live), managed, before);
     }
     let bare = unmanaged(live);

@@ -7,6 +7,7 @@ use crate::core::{Core, has_entries};
 use crate::http::Query;
 use crate::http::route::{Place, Route};
 use crate::rbac;
+use crate::selector::{FieldSelector, LabelSelector};
 use crate::status::{Refusal, details};
 use crate::verbs::RequestContext;
 
@@ -70,7 +71,7 @@ pub(crate) fn authorize(
     (method, path, query): (&hyper::Method, &str, &Query),
 ) -> Result<(), Refusal> {
     let lower = method.as_str().to_lowercase();
-    let selected = query.get("fieldSelector").unwrap_or_default();
+    let selected = selected_name(query);
     let action = match route.place() {
         Some(place) => {
             let verb = verb(method, Some(place), query);
@@ -81,7 +82,7 @@ pub(crate) fn authorize(
                 sub: &place.sub,
                 namespace: if is_namespace(place) { &place.name } else { &place.namespace },
                 name: match verb {
-                    "list" | "watch" if place.name.is_empty() => named(selected),
+                    "list" | "watch" if place.name.is_empty() => selected.as_str(),
                     _ => place.name.as_str(),
                 },
             }
@@ -97,12 +98,15 @@ fn is_namespace(place: &Place) -> bool {
     place.group.is_empty() && place.plural == "namespaces" && place.namespace.is_empty()
 }
 
-/// The name that the field selector of a list or watch selects. Other verbs have none: a selector
-/// does not limit what is created.
-fn named(selector: &str) -> &str {
-    let name = selector.strip_prefix("metadata.name=").unwrap_or_default();
-    let name = name.strip_prefix('=').unwrap_or(name);
-    if name.contains([',', '\\', '=']) { "" } else { name }
+/// The name that the field selector of a list or watch selects, if both selectors can be read. Other
+/// verbs have none: a selector does not limit what is created.
+fn selected_name(query: &Query) -> String {
+    let text = |key: &str| query.get(key).unwrap_or_default();
+    let labels = LabelSelector::parse(text("labelSelector"));
+    let fields = labels.and_then(|_| FieldSelector::parse(text("fieldSelector")));
+    let name = fields.ok().and_then(|fields| fields.pinned("metadata.name").map(str::to_owned));
+    let is_segment = |name: &String| name != "." && name != ".." && !name.contains(['/', '%']);
+    name.filter(is_segment).unwrap_or_default()
 }
 
 /// The authorization verb of a request.

@@ -18,13 +18,9 @@ pub fn parse(body: &[u8]) -> Result<Value, Refusal> {
 
 /// A patch without its directives: what Kubernetes has left of it when it is applied.
 pub fn plain(patch: Value) -> Value {
-    match patch {
-        Value::Object(fields) => {
-            let kept = fields.into_iter().filter(|(name, _)| name != DIRECTIVE && name != RETAIN);
-            Value::Object(kept.map(|(name, value)| (name, plain(value))).collect())
-        }
-        other => other,
-    }
+    let Value::Object(fields) = patch else { return patch };
+    let kept = fields.into_iter().filter(|(name, _)| name != DIRECTIVE && name != RETAIN);
+    Value::Object(kept.map(|(name, value)| (name, plain(value))).collect())
 }
 
 /// Applies the patch to a copy of the document.

@@ -15,8 +15,8 @@ const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
 const GADGETS: &str = "/apis/differ.example/v1/namespaces/default/gadgets";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
-fn map(metadata: Value) -> Value {
-    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+fn map(metadata: impl Into<Value>) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata.into()})
 }
 
 /// Gives a user rights to config maps, and those to finalizers of gadgets if wanted.
@@ -256,4 +256,49 @@ async fn a_strategic_patch_merges_the_secrets_of_an_account_by_name() {
     let (_, answer) = patch(&server, &format!("{accounts}/s"), STRATEGIC, &change).await;
     assert_eq!(answer["secrets"], json!([{"name": "b"}, {"name": "a"}]));
     assert_eq!(answer["imagePullSecrets"], json!([{"name": "b"}]));
+}
+
+// Requirement: AK-83
+#[tokio::test]
+async fn fields_before_the_first_apply_are_those_that_it_could_change() {
+    let server = sized().await;
+    let thing = json!({"apiVersion": "sized.example/v1", "kind": "Thing",
+                       "metadata": {"name": "t"}});
+    for part in ["", "/status"] {
+        let path = format!("{SIZED}/t");
+        assert_eq!(post(&server, SIZED, &thing).await.0, 201);
+        patch(&server, &path, MERGE, &json!({"spec": {"size": 1}})).await;
+        let seen = json!({"status": {"seen": 1}});
+        patch(&server, &format!("{path}/status"), MERGE, &seen).await;
+        let (_, object) =
+            patch(&server, &format!("{path}{part}?fieldManager=m"), APPLY, &thing).await;
+        let entries = object["metadata"]["managedFields"].as_array().expect("managers");
+        let fields: Vec<&str> = entries[0]["fieldsV1"]
+            .as_object()
+            .expect("fields")
+            .keys()
+            .map(String::as_str)
+            .collect();
+        let expected = if part.is_empty() { "f:spec" } else { "f:status" };
+        assert_eq!((entries.len(), fields), (1, vec![expected]), "{object}");
+        ask(&server, ("DELETE", &path), (JSON, JSON), &Value::Null).await;
+    }
+}
+
+// Requirement: AK-90
+#[tokio::test]
+async fn a_refused_list_names_what_its_selectors_select_if_both_can_be_read() {
+    let server = server().await;
+    let client = server.client_as(User::with_groups("some", &["system:authenticated"]));
+    for (query, name) in [
+        ("fieldSelector=metadata.name%3Dx", " \"x\""),
+        ("fieldSelector=metadata.name%3Dx,metadata.namespace%3Dy", " \"x\""),
+        ("fieldSelector=metadata.name!%3Dx", ""),
+        ("fieldSelector=metadata.name%3Dx&labelSelector=l%20in", ""),
+    ] {
+        let path = format!("{MAPS}?{query}");
+        let (_, answer, _) = send_as(&client, ("GET", &path), (JSON, JSON), &Value::Null).await;
+        let start = format!("configmaps{name} is forbidden: ");
+        assert!(answer["message"].as_str().is_some_and(|it| it.starts_with(&start)), "{answer}");
+    }
 }

@@ -266,9 +266,7 @@ async fn managers(server: &ApiServer, path: &str) -> Vec<(String, String, String
     let entries = object["metadata"]["managedFields"].as_array().into_iter().flatten();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let fields = |entry: &Value| entry["fieldsV1"]["f:spec"].to_string();
-    let entries =
-        entries.map(|it| (text(&it["manager"]), text(&it["subresource"]), fields(it))).collect();
-    entries
+    entries.map(|it| (text(&it["manager"]), text(&it["subresource"]), fields(it))).collect()
 }
 
 // Requirement: AK-83
