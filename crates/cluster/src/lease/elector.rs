@@ -134,7 +134,8 @@ impl Elector {
                 }
                 Err(failure) => {
                     let lease = &self.settings.name;
-                    tracing::debug!(%lease, ?failure, "failed to acquire lease");
+                    let trouble = failure.trouble();
+                    tracing::debug!(%lease, %trouble, "failed to acquire lease");
                     tokio::time::sleep(self.pause(failures, &failure)).await;
                     failures += 1;
                 }
@@ -167,6 +168,10 @@ impl Elector {
     /// Waits until the Lease is released, or unchanged for a whole lease.
     async fn wait(&mut self) -> Result<Waited, Failure> {
         let (mut lease, mut revision) = self.settings.name.list(&self.client).await?;
+        if lease.is_none() {
+            // It may have been created and deleted since it was last listed.
+            self.seen = None;
+        }
         self.observe(lease.as_ref());
         loop {
             if self.remaining(lease.as_ref()).is_zero() {
@@ -216,8 +221,8 @@ impl Elector {
         if lease.is_some_and(|it| self.is_free(it)) {
             return Duration::ZERO;
         }
-        let told = lease.map_or(Duration::ZERO, Lease::duration);
-        let whole = self.settings.times.lease().max(told);
+        let written = lease.map_or(Duration::ZERO, Lease::duration);
+        let whole = self.settings.times.lease().max(written);
         let since = self.seen.as_ref().map_or(Duration::MAX, |seen| seen.since);
         whole.saturating_sub(self.clock.elapsed().saturating_sub(since))
     }
@@ -237,6 +242,8 @@ impl Elector {
 
     /// Holds the Lease until it is lost or released.
     async fn hold(&mut self, mut held: Held, stop: &mut watch::Receiver<bool>) {
+        // What was seen before this term says nothing of what happens after it.
+        self.seen = None;
         let times = self.settings.times;
         let epoch = held.holding.epoch;
         let beginning = Beginning { epoch, sent: held.renewed, is_clean: held.is_clean };
@@ -292,7 +299,7 @@ impl Elector {
             Ok(Ok(_)) => Renewal::Lost("it is held by another process"),
             Ok(Err(Unwritten::Failed(failure))) => {
                 held.tried = Some((at, sent));
-                tracing::warn!(lease = %name, ?failure, "failed to renew lease");
+                tracing::warn!(lease = %name, trouble = %failure.trouble(), "failed to renew lease");
                 Renewal::Failed
             }
             Err(_) => {
@@ -330,7 +337,11 @@ impl Elector {
         let released = name.release(&self.client, &held.read, self.clock.wall()).await;
         match released {
             Ok(_) => tracing::info!(lease = %name, epoch, "lease released"),
-            Err(error) => tracing::warn!(lease = %name, epoch, ?error, "failed to release lease"),
+            Err(Unwritten::Moved) => tracing::warn!(lease = %name, epoch, "lease has changed"),
+            Err(Unwritten::Failed(failure)) => {
+                let trouble = failure.trouble();
+                tracing::warn!(lease = %name, epoch, %trouble, "failed to release lease");
+            }
         }
     }
 

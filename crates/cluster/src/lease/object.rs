@@ -72,6 +72,8 @@ impl Lease {
     /// The epoch of its last holder. A Lease that another program wrote has transitions only.
     pub(super) fn epoch(&self) -> u64 {
         let written = self.annotation(ANNOTATION_LEASE_EPOCH).and_then(|it| it.parse().ok());
+        // A record has it as a number of JSON.
+        let written = written.filter(|it| *it < 1 << 53);
         written.unwrap_or(0).max(self.transitions().into())
     }
 

@@ -119,9 +119,11 @@ impl Term {
     /// Sends a request if the term permits it. If the process was suspended meanwhile, the request
     /// is dropped instead of continued.
     pub async fn send<T>(&self, request: impl Future<Output = T>) -> Result<T, Trouble> {
-        self.may_send()?;
         let state = &self.0.state;
+        // Read before the check: a suspension after it counts.
         let sent = state.clock.elapsed();
+        self.may_send()?;
+        let mut under_way = UnderWay { term: self, is_answered: false };
         let (mut request, mut ended) = (pin!(request), pin!(self.ended()));
         let checked = std::future::poll_fn(|context| {
             let is_late = state.clock.elapsed().saturating_sub(sent) > state.bounds.1;
@@ -131,9 +133,7 @@ impl Term {
             request.as_mut().poll(context).map(Some)
         });
         let answered = checked.await;
-        if answered.is_none() {
-            self.note_unanswered();
-        }
+        under_way.is_answered = answered.is_some();
         answered.ok_or_else(|| refused("a request was cut off"))
     }
 
@@ -152,6 +152,21 @@ impl Term {
 
     pub fn has_ended(&self) -> bool {
         self.0.state.has_ended()
+    }
+}
+
+/// A request that is sent. If it is dropped before its answer, also with the future that sends it,
+/// it may still arrive.
+struct UnderWay<'a> {
+    term: &'a Term,
+    is_answered: bool,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.term.note_unanswered();
+        }
     }
 }
 

@@ -175,7 +175,7 @@ impl Records {
         let record = self.display(name);
         Trouble::unavailable(format!(
             "the present state of {record}: the cluster answered with revision {revision}, and a \
-             higher one was seen before"
+             higher one was seen before; if it was restored, check it and restart this process"
         ))
     }
 

@@ -135,7 +135,7 @@ impl<'a, L: Lifecycle, C: Codec<L>> RecordLedger<'a, L, C> {
         let names = before.map_or_else(NameLedger::default, |it| it.names.clone());
         let names = names.with(&decision.rows).compacted(|name| codec.is_meant(next, name));
         let last = before.and_then(|it| it.event.clone());
-        let number = last.as_ref().map_or(0, |it| it.number) + 1;
+        let number = last.as_ref().map_or(0, |it| it.number).saturating_add(1);
         let event = decision.event.as_ref().map(|it| Emitted { number, event: codec.event(it) });
         let event = event.or(last);
         let content =

@@ -73,8 +73,9 @@ impl Drop for Following {
 
 impl<I: Item> Follower<I> {
     async fn run(&self, interest: &Interest, missed: &Notify) {
-        // A watch that was open before does not say that it begins.
-        if interest.hearing() == Hearing::Live {
+        // A watch that was there before does not say that it begins, or that it is refused.
+        let hearing = interest.hearing();
+        if hearing == Hearing::Live || hearing.needs_poll() {
             missed.notify_one();
         }
         loop {
@@ -88,7 +89,8 @@ impl<I: Item> Follower<I> {
                 failures += 1;
                 self.tally.count(Count::ListsFailed);
                 let resource = &self.source.resource;
-                tracing::warn!(%resource, ?failure, "failed to list the objects of a runner");
+                let trouble = failure.trouble();
+                tracing::warn!(%resource, %trouble, "failed to list the objects of a runner");
                 let after =
                     if let Row::Unavailable { after } = failure.row() { after } else { None };
                 let pace = &self.config.pace;

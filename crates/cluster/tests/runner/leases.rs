@@ -1,7 +1,7 @@
 //! The elector: who holds the Lease, from when, and until when it may send.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -9,9 +9,12 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use usher_apiserver::{ApiServer, Builder, Fault};
 use usher_cluster::client::{Bounds, Client};
-use usher_cluster::lease::{Clock, Elector, LeaseName, Settings, Term, Times, TimesError};
+use usher_cluster::lease::{
+    Beginning, Clock, Elector, LeaseName, Settings, Term, Times, TimesError,
+};
+use usher_kernel::Timestamp;
 
-use crate::rig::{TestClock, admin, call, count, done, named, server, settle, until};
+use crate::rig::{BOUNDS, TestClock, admin, call, count, done, named, server, settle, until};
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/usher-system/leases";
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/usher-system/leases/usher";
@@ -118,6 +121,25 @@ async fn an_absent_lease_is_waited_for_and_an_installed_one_is_not() {
     assert_eq!(lease["spec"]["holderIdentity"], "one");
     assert_eq!(lease["spec"]["leaseDurationSeconds"], 30);
     assert_eq!(lease["metadata"]["annotations"]["usher.dev/lease-epoch"], term.epoch().to_string());
+}
+
+/// Red by: an absence of before the last term that counts as waited for.
+// Requirement: KA-19
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_absent_again_is_waited_for_again() {
+    let (server, clock) = (server().await, TestClock::new());
+    let one = Process::start(&server, "one", &clock);
+    let first = one.holding().await;
+    refuse(&server, "one", &["patch", "list", "watch"], Fault::Refuse(500));
+    let two = Process::start(&server, "two", &clock);
+    two.holding().await;
+    until(async || first.has_ended()).await;
+    done(&admin(&server), ("DELETE", LEASE), &Value::Null).await;
+    server.clear_faults();
+    for _ in 0..1_000 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(!(one.may_send() && two.may_send()), "both may send");
+    }
 }
 
 // Requirement: KA-19
@@ -298,6 +320,42 @@ async fn a_request_that_a_suspension_interrupts_is_dropped() {
     assert!(sent.is_err(), "it ends with its term");
 }
 
+/// Red by: a time of sending that is read after the check.
+// Requirement: KA-23
+#[tokio::test(start_paused = true)]
+async fn a_process_that_is_suspended_between_check_and_request_sends_nothing() {
+    for reads in 1..=2 {
+        let left = Arc::new(AtomicI64::new(i64::MAX));
+        let counted = Arc::clone(&left);
+        let elapsed = move || {
+            let is_suspended = counted.fetch_sub(1, Ordering::SeqCst) <= 0;
+            Duration::from_secs(if is_suspended { 61 } else { 1 })
+        };
+        let clock = Clock::new(elapsed, || Timestamp::ZERO);
+        let beginning = Beginning { epoch: 1, sent: Duration::from_secs(1), is_clean: true };
+        let (term, _control) = Term::begin(clock, BOUNDS, beginning);
+        left.store(reads, Ordering::SeqCst);
+        let was_sent = AtomicBool::new(false);
+        let sent = term.send(async { was_sent.store(true, Ordering::SeqCst) });
+        assert!(sent.await.is_err());
+        assert!(!was_sent.load(Ordering::SeqCst), "suspended after {reads} reads of the clock");
+    }
+}
+
+/// Red by: a request that counts as answered because the future that sent it was dropped.
+// Requirement: KA-21
+#[tokio::test(start_paused = true)]
+async fn a_request_whose_future_was_dropped_may_still_arrive() {
+    let clock = TestClock::new();
+    let (term, mut control) = crate::rig::term(&clock, 1, true);
+    let sending = term.send(std::future::pending::<()>());
+    assert!(tokio::time::timeout(Duration::from_secs(1), sending).await.is_err());
+    drop(term);
+    let dropped = clock.elapsed();
+    control.settled().await;
+    assert!(clock.since(dropped) >= BOUNDS.1);
+}
+
 /// Red by: requests that are sent for the whole lease; a successor before the lease ended.
 // Requirement: KA-22, KA-23
 #[tokio::test(start_paused = true)]
@@ -398,18 +456,18 @@ async fn epochs_grow_over_a_cluster_that_is_restored_and_no_two_may_send() {
     let mut held = server.snapshot();
     let mut epoch = one.term().epoch();
     for snapshot in [older, std::mem::take(&mut held)] {
+        let before = if one.holds() { one.term() } else { two.term() };
         let builder: Builder = ApiServer::builder().snapshot(snapshot);
         server.rebuild(builder).await.expect("an older cluster");
-        let mut ended = false;
         for _ in 0..2_000 {
             tokio::time::sleep(Duration::from_millis(50)).await;
             assert!(!(one.may_send() && two.may_send()), "both may send");
-            ended |= !one.may_send() || !two.may_send();
         }
-        assert!(ended);
+        assert!(before.has_ended(), "its Lease is of before its term");
+        drop(before);
         until(async || one.holds() || two.holds()).await;
         let now = if one.holds() { one.term() } else { two.term() };
-        assert!(now.epoch() >= epoch, "{} after {epoch}", now.epoch());
+        assert!(now.epoch() > epoch, "{} after {epoch}", now.epoch());
         epoch = now.epoch();
     }
 }

@@ -24,7 +24,7 @@ pub(crate) const SPACES: &str = "/api/v1/namespaces";
 pub(crate) const MAPS: &str = "/api/v1/namespaces/work/configmaps";
 pub(crate) const MERGE: &str = "application/merge-patch+json";
 /// As long as the rules allow by default.
-const BOUNDS: (Duration, Duration) = (Duration::from_secs(18), Duration::from_secs(10));
+pub(crate) const BOUNDS: (Duration, Duration) = (Duration::from_secs(18), Duration::from_secs(10));
 
 /// A server with our namespace and one to work in.
 pub(crate) async fn server() -> ApiServer {

@@ -24,7 +24,7 @@ const AT_ONCE: u32 = 8;
 /// The due-queue of one runner.
 pub(super) struct Queue<K> {
     state: Mutex<State<K>>,
-    /// Told when the first item that is due is another one.
+    /// Notified when the first item that is due is another one.
     changed: Notify,
     pace: Pace,
     jitter: Arc<dyn Fn() -> Jitter + Send + Sync>,
@@ -187,8 +187,14 @@ impl<K: Ord + Clone> Queue<K> {
                     0 => wake,
                     more => Wake::At(now.after(back_off(&self.pace, more, (self.jitter)()))),
                 };
-                is_deaf = wake == Wake::OnChange && slot.needs_poll();
-                let wake = if is_deaf { Wake::At(now.after(deaf)) } else { wake };
+                let poll = now.after(deaf);
+                let rests = match wake {
+                    Wake::OnChange => true,
+                    Wake::At(at) => at > poll,
+                    Wake::Now | Wake::Never => false,
+                };
+                is_deaf = rests && slot.needs_poll();
+                let wake = if is_deaf { Wake::At(poll) } else { wake };
                 slot.entry.release(claim, wake, now);
                 before
             }
