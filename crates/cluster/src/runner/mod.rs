@@ -10,7 +10,7 @@
 //! **Invariants**
 //! - An item is stepped by one task at a time, and a failing item blocks no other.
 //! - A wake-up during a step makes the item due again.
-//! - Nothing is kept of a term that ended: the next one lists and steps everything once.
+//! - Nothing is kept of a term that ended: the next one lists and steps everything.
 //! - At rest nothing polls: an item without a timer costs its interests. Only items that depend on
 //!   a kind which is not heard are polled.
 //! - The work of a wake-up or a claim grows with the logarithm of the number of items.

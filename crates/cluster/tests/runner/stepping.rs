@@ -288,6 +288,30 @@ async fn an_item_is_woken_by_what_its_last_step_asked_for() {
     until(async || !is_followed().await).await;
 }
 
+/// Red by: interests of the last finished step that are dropped by one that failed.
+// Requirement: KA-30
+#[tokio::test(start_paused = true)]
+async fn an_item_whose_step_failed_is_woken_by_what_the_one_before_asked_for() {
+    let server = server().await;
+    create(&admin(&server), "a").await;
+    let script = move |_: &str, number| {
+        let on_one = Selection::Object { namespace: "work".into(), name: "one".into() };
+        match number {
+            1 => Act::Depend(Resource::new("", "serviceaccounts"), on_one),
+            2 => trouble(Trouble::Rejected { what: "a step".into() }),
+            _ => rest(),
+        }
+    };
+    let runner = TestRunner::start(TestItem::scripted(admin(&server), script)).await;
+    let _term = runner.begin(&TestClock::new(), 1);
+    runner.stepped("a", 2).await;
+    settle().await;
+    assert_eq!(runner.item.steps_of("a"), 2);
+    service_account(&server, "one").await;
+    settle().await;
+    assert_eq!(runner.item.steps_of("a"), 3);
+}
+
 async fn service_account(server: &usher_apiserver::ApiServer, name: &str) {
     let body = serde_json::json!({
         "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name},

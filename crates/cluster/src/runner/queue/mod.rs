@@ -68,6 +68,8 @@ struct Slot {
     at_once: u32,
     wake: watches::Wake,
     interests: Vec<Interest>,
+    /// Those of the last step, if it failed.
+    tried: Vec<Interest>,
 }
 
 impl<K: Ord + Clone> Queue<K> {
@@ -179,7 +181,8 @@ impl<K: Ord + Clone> Queue<K> {
                 Vec::new()
             }
             Ended::Done { wake, acted, interests } => {
-                let before = std::mem::replace(&mut slot.interests, interests);
+                let mut before = std::mem::replace(&mut slot.interests, interests);
+                before.append(&mut slot.tried);
                 let is_due = acted || wake == Wake::Now;
                 slot.at_once = if is_due { slot.at_once.saturating_add(1) } else { 0 };
                 let wake = match slot.at_once.saturating_sub(AT_ONCE) {
@@ -201,7 +204,7 @@ impl<K: Ord + Clone> Queue<K> {
             Ended::Failed { trouble, interests } => {
                 let at = ((self.jitter)(), now);
                 slot.entry.postpone(claim, &trouble, &self.pace, at);
-                interests.map_or_else(Vec::new, |it| std::mem::replace(&mut slot.interests, it))
+                interests.map_or_else(Vec::new, |it| std::mem::replace(&mut slot.tried, it))
             }
         };
         let after = if slot.entry.parked { After::Parked } else { After::Queued };
@@ -258,8 +261,9 @@ impl<K: Ord + Clone + Send + Sync + 'static> Queue<K> {
                 })
             };
             let entry = Entry { unreturned_until: heard_until, ..Entry::new(now) };
-            let (place, is_running, at_once, interests) = (None, false, 0, Vec::new());
-            let slot = Slot { entry, place, is_running, at_once, wake, interests };
+            let (place, is_running, at_once) = (None, false, 0);
+            let (interests, tried) = (Vec::new(), Vec::new());
+            let slot = Slot { entry, place, is_running, at_once, wake, interests, tried };
             state.slots.insert(Arc::clone(&key), slot);
             state.update(&key, |_| ())
         };
