@@ -75,8 +75,12 @@ fn plant(text: &str, name: &str, change: &Change) -> Result<String, Failure> {
     Ok(text.replace(change.old, &change.new.replace("{on}", &on)))
 }
 
-/// Writes files that are not as they should be: cargo builds what is newer.
+/// Removes files that are not there any more, and writes those that are not as they should be:
+/// cargo builds what is newer.
 fn write(files: &[(String, String)], folder: &Path) -> Outcome {
+    for part in ["crates", "xtask"] {
+        prune(&folder.join(part), files, folder)?;
+    }
     for (path, text) in files {
         let path = folder.join(path);
         if fs::read_to_string(&path).is_ok_and(|there| there == *text) {
@@ -85,6 +89,20 @@ fn write(files: &[(String, String)], folder: &Path) -> Outcome {
         let cannot = |cause| Failure::message(format!("cannot write {}: {cause}", path.display()));
         fs::create_dir_all(path.parent().unwrap_or(folder)).map_err(cannot)?;
         fs::write(&path, text).map_err(cannot)?;
+    }
+    Ok(())
+}
+
+fn prune(part: &Path, files: &[(String, String)], folder: &Path) -> Outcome {
+    let cannot = |cause| Failure::message(format!("cannot clear {}: {cause}", part.display()));
+    let Ok(entries) = fs::read_dir(part) else { return Ok(()) };
+    for entry in entries {
+        let path = entry.map_err(cannot)?.path();
+        if path.is_dir() {
+            prune(&path, files, folder)?;
+        } else if !files.iter().any(|(kept, _)| folder.join(kept) == path) {
+            fs::remove_file(&path).map_err(cannot)?;
+        }
     }
     Ok(())
 }

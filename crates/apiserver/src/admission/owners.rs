@@ -39,7 +39,7 @@ pub(super) fn check(ctx: &RequestContext<'_>, reviewed: &Reviewed<'_>) -> Result
         }
     }
     let blocking: Vec<&Value> = new.iter().filter(|owner| is_newly_blocking(owner, old)).collect();
-    if blocking.is_empty() || may_update_finalizers(ctx, ("*", "*", "*")).is_ok() {
+    if blocking.is_empty() || may_update_finalizers(ctx, "", ("*", "*", "*")).is_ok() {
         return Ok(());
     }
     for owner in blocking {
@@ -54,7 +54,8 @@ pub(super) fn check(ctx: &RequestContext<'_>, reviewed: &Reviewed<'_>) -> Result
             ));
         };
         let owned = (group, resource.plural.as_str(), text(owner, "/name"));
-        if let Err(reason) = may_update_finalizers(ctx, owned) {
+        let namespace = if resource.namespaced { ctx.namespace } else { "" };
+        if let Err(reason) = may_update_finalizers(ctx, namespace, owned) {
             return forbidden(format!(
                 "cannot set blockOwnerDeletion if an ownerReference refers to a resource you \
                  can't set finalizers on: {reason}, <nil>"
@@ -78,16 +79,11 @@ fn is_newly_blocking(owner: &Value, old: &[Value]) -> bool {
 /// The error is the reason of the refusal.
 fn may_update_finalizers(
     ctx: &RequestContext<'_>,
+    namespace: &str,
     (group, plural, name): (&str, &str, &str),
 ) -> Result<(), String> {
-    let action = Action::Resource {
-        verb: "update",
-        group,
-        plural,
-        sub: "finalizers",
-        namespace: ctx.namespace,
-        name,
-    };
+    let action =
+        Action::Resource { verb: "update", group, plural, sub: "finalizers", namespace, name };
     let decision = decide(ctx.core, ctx.user, &action);
     if decision.allowed { Ok(()) } else { Err(decision.reason) }
 }

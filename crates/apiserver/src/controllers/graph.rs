@@ -90,6 +90,9 @@ impl Graph {
                     && let Some(set) = self.dependents.get_mut(&owner.uid)
                 {
                     set.remove(&node.uid);
+                    if set.is_empty() {
+                        self.dependents.remove(&owner.uid);
+                    }
                 }
                 if now.is_none_or(|now| owner.blocks && !now.blocks) {
                     lost.push(owner.uid.clone());

@@ -10,6 +10,8 @@ const DIRECTIVE: &str = "$patch";
 const ORDER: &str = "$setElementOrder/";
 const FROM_PRIMITIVES: &str = "$deleteFromPrimitiveList/";
 const RETAIN: &str = "$retainKeys";
+/// How many items two merged lists may have: each is compared with each.
+const MERGED_MAX: usize = 10_000;
 
 /// Parses a strategic merge patch.
 pub fn parse(body: &[u8]) -> Result<Value, Refusal> {
@@ -74,8 +76,8 @@ impl ListRule {
     fn ordered(&self, merged: &[Value], order: &[Value], before: &[Value]) -> Vec<Value> {
         let (mut named, mut others): (Vec<_>, Vec<_>) =
             merged.iter().partition(|item| self.position(order, item).is_some());
-        named.sort_by_key(|item| self.position(order, item));
-        others.sort_by_key(|item| self.position(before, item));
+        named.sort_by_cached_key(|item| self.position(order, item));
+        others.sort_by_cached_key(|item| self.position(before, item));
         let mut others = others.into_iter().peekable();
         let mut out = Vec::with_capacity(merged.len());
         for item in named {
@@ -142,7 +144,7 @@ fn merge<'p>(
         }
         let order = fields.get(&format!("{ORDER}{name}")).and_then(Value::as_array);
         if let Some(list) = name.strip_prefix(FROM_PRIMITIVES) {
-            drop_from(object, list, value);
+            drop_from(object, list, value)?;
             continue;
         }
         if value.is_null() {
@@ -153,8 +155,7 @@ fn merge<'p>(
         merge_field(object, name, (value, order), place)?;
         place.pop();
     }
-    reorder(object, fields, place);
-    Ok(())
+    reorder(object, fields, place)
 }
 
 /// Orders lists of which the patch says the order but no items.
@@ -162,7 +163,7 @@ fn reorder<'p>(
     object: &mut Map<String, Value>,
     patch: &'p Map<String, Value>,
     place: &mut Vec<&'p str>,
-) {
+) -> Result<(), Refusal> {
     for (name, order) in patch {
         let Some(name) = name.strip_prefix(ORDER).filter(|name| !patch.contains_key(*name)) else {
             continue;
@@ -173,10 +174,12 @@ fn reorder<'p>(
         if let (Some(rule), Some(Value::Array(list)), Value::Array(order)) =
             (rule, object.get_mut(name), order)
         {
+            check_size(&[list, order])?;
             let before = list.clone();
             *list = rule.ordered(list, order, &before);
         }
     }
+    Ok(())
 }
 
 fn merge_field<'p>(
@@ -192,6 +195,7 @@ fn merge_field<'p>(
                 *slot = Value::Array(Vec::new());
             }
             let Value::Array(list) = slot else { return Ok(()) };
+            check_size(&[list, items, order.map_or(&[], Vec::as_slice)])?;
             if let Some(order) = order {
                 rule.check_order(items, order, place)?;
             }
@@ -208,11 +212,22 @@ fn merge_field<'p>(
     Ok(())
 }
 
-fn drop_from(object: &mut Map<String, Value>, list: &str, gone: &Value) {
+fn check_size(lists: &[&[Value]]) -> Result<(), Refusal> {
+    let items: usize = lists.iter().map(|list| list.len()).sum();
+    if items <= MERGED_MAX {
+        return Ok(());
+    }
+    let why = format!("lists with {items} items cannot be merged: at most {MERGED_MAX}");
+    Err(Refusal::DoesNotApply(why))
+}
+
+fn drop_from(object: &mut Map<String, Value>, list: &str, gone: &Value) -> Result<(), Refusal> {
     let (Some(Value::Array(items)), Value::Array(gone)) = (object.get_mut(list), gone) else {
-        return;
+        return Ok(());
     };
+    check_size(&[items, gone])?;
     items.retain(|item| !gone.contains(item));
+    Ok(())
 }
 
 fn union(list: &mut Vec<Value>, added: &[Value]) {

@@ -182,6 +182,9 @@ fn a_strategic_patch_merges_the_lists_of_metadata() {
         "data": {"n": "w"}, "list": [3],
     });
     assert_eq!(strategic::apply(&document, &patch), Ok(expected));
+    let many: Vec<String> = (0..10_001).map(|it| format!("x/{it}")).collect();
+    let endless = json!({"metadata": {"finalizers": many}});
+    assert!(matches!(strategic::apply(&json!({}), &endless), Err(Refusal::DoesNotApply(_))));
     let keyless = json!({"metadata": {"ownerReferences": [{"name": "x"}]}});
     assert!(matches!(strategic::apply(&document, &keyless), Err(Refusal::DoesNotApply(_))));
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::compare::{Difference, difference};
 use crate::generate::Theme;
 use crate::request::Request;
-use crate::side::{Answer, Side};
+use crate::side::{Answer, Side, UNSEEN};
 use crate::symbols::Symbols;
 use crate::world::Kind;
 use kube_client::Client;
@@ -98,6 +98,8 @@ async fn end(
     for (kind, start) in kinds.iter().zip(starts) {
         let (expected, actual) =
             tokio::join!(real.events(*kind, &start.0), embedded.events(*kind, &start.1));
+        let is_unseen = expected == actual && expected.to_string().contains(UNSEEN);
+        assert!(!is_unseen, "no server showed the mark of {}", kind.plural);
         let watch = Request::new("WATCH", kind.plural, "events of the seed".to_owned());
         let found = difference(&watch, &answer(&expected), &answer(&actual));
         if found.is_some() {

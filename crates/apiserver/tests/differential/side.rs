@@ -18,6 +18,8 @@ use crate::world::{Kind, WIDGET};
 const CLEANING: Duration = Duration::from_mins(2);
 const PAUSE: Duration = Duration::from_millis(15);
 const AGENT: &str = "differ/1";
+/// What stands for the events of a watch that did not end.
+pub(crate) const UNSEEN: &str = "the mark was not seen in time";
 
 /// A server with what it chose in this seed.
 pub(crate) struct Side {
@@ -179,7 +181,7 @@ impl Side {
             let lines = tokio::time::timeout(self.patience, self.watch(&target, &mark)).await;
             events[selector] = match lines {
                 Ok(lines) => self.by_object(lines, &mark),
-                Err(_) => json!("the mark was not seen in time"),
+                Err(_) => json!(UNSEEN),
             };
         }
         events

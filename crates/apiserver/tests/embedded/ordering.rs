@@ -89,6 +89,36 @@ async fn a_user_with_both_rights_sets_owners_that_block() {
     assert_eq!(send_as(&client, ("PATCH", &path), (MERGE, JSON), &change).await.0, 200);
 }
 
+/// Red by: a right in the namespace of the object that counts for an owner in no namespace.
+// Requirement: AK-90
+#[tokio::test]
+async fn a_right_in_a_namespace_blocks_no_owner_of_the_cluster() {
+    let server = server().await;
+    let group = "rbac.authorization.k8s.io";
+    let all = json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]);
+    let role = json!({"apiVersion": format!("{group}/v1"), "kind": "Role",
+                      "metadata": {"name": "all"}, "rules": all});
+    let binding = json!({
+        "apiVersion": format!("{group}/v1"), "kind": "RoleBinding", "metadata": {"name": "all"},
+        "roleRef": {"apiGroup": group, "kind": "Role", "name": "all"},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": "tenant"}],
+    });
+    for (kind, body) in [("roles", &role), ("rolebindings", &binding)] {
+        assert_eq!(post(&server, &format!("{RBAC}/namespaces/default/{kind}"), body).await.0, 201);
+    }
+    let client = server.client_as(User::with_groups("tenant", &["system:authenticated"]));
+    let owned = |kind: &str| {
+        map(json!({"name": "a", "ownerReferences": [{
+            "apiVersion": format!("{group}/v1"), "kind": kind, "name": "all",
+            "uid": "00000000-0000-4000-8000-000000000001", "blockOwnerDeletion": true,
+        }]}))
+    };
+    for (kind, expected) in [("Role", 201), ("ClusterRole", 403)] {
+        let sent = ("POST", &*format!("{MAPS}?dryRun=All"));
+        assert_eq!(send_as(&client, sent, (JSON, JSON), &owned(kind)).await.0, expected, "{kind}");
+    }
+}
+
 // Requirement: AK-91
 #[tokio::test]
 async fn what_creates_is_validated_before_the_right_to_create_and_the_revision() {

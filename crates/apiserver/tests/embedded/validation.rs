@@ -1,5 +1,7 @@
 //! Which errors a refusal lists, how often and in which order: seen on a real server.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use usher_apiserver::ApiServer;
 
@@ -108,9 +110,12 @@ pub(crate) async fn sized() -> ApiServer {
         },
     });
     assert_eq!(post(&server, DEFINITIONS, &definition).await.0, 201);
-    while ask(&server, ("GET", SIZED), (JSON, JSON), &Value::Null).await.0 != 200 {
-        tokio::task::yield_now().await;
-    }
+    let served = async {
+        while ask(&server, ("GET", SIZED), (JSON, JSON), &Value::Null).await.0 != 200 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(2), served).await.expect("the kind is served");
     server
 }
 
