@@ -1,7 +1,8 @@
 //! Rights to set owners, policies and validating webhooks.
 //!
-//! Owners are checked first, then policies are evaluated. Then all matching hooks are called concurrently; the first denial
-//! in the order of the configurations counts. Both happen before the write, without a lock.
+//! Owners are checked first, then policies are evaluated. Then all matching hooks are called
+//! concurrently; the first denial in the order of the configurations counts. All of it happens
+//! before the write, without a lock.
 
 mod call;
 mod matching;
@@ -49,7 +50,8 @@ impl Operation {
     }
 }
 
-/// Checks the owners, evaluates every matching policy and calls every matching webhook; returns their warnings.
+/// Checks the owners, evaluates every matching policy and calls every matching webhook; returns
+/// their warnings.
 pub(crate) async fn review(
     ctx: &RequestContext<'_>,
     reviewed: &Reviewed<'_>,

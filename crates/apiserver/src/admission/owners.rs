@@ -1,6 +1,6 @@
 //! Who may make an object depend on another, as the plugin `OwnerReferencesPermissionEnforcement`
-//! says: a user who changes the owners of an object must be allowed to delete it, and one who lets it
-//! block the deletion of an owner must be allowed to update the owner's finalizers.
+//! says: a user who changes the owners of an object must be allowed to delete it, and one who lets
+//! it block the deletion of an owner must be allowed to update the owner's finalizers.
 
 use serde_json::Value;
 

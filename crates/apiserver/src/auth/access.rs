@@ -98,8 +98,8 @@ fn is_namespace(place: &Place) -> bool {
     place.group.is_empty() && place.plural == "namespaces" && place.namespace.is_empty()
 }
 
-/// The name that the field selector of a list or watch selects, if both selectors can be read. Other
-/// verbs have none: a selector does not limit what is created.
+/// The name that the field selector of a list or watch selects, if both selectors can be read.
+/// Other verbs have none: a selector does not limit what is created.
 fn selected_name(query: &Query) -> String {
     let text = |key: &str| query.get(key).unwrap_or_default();
     let labels = LabelSelector::parse(text("labelSelector"));

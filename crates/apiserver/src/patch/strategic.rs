@@ -1,6 +1,6 @@
-//! Strategic merge patch for built-in kinds whose only merged lists are in `metadata` and in service
-//! accounts: owner references merge by uid, finalizers are a set, secrets merge by name, all else is
-//! a merge patch.
+//! Strategic merge patch for built-in kinds whose only merged lists are in `metadata` and in
+//! service accounts: owner references merge by uid, finalizers are a set, secrets merge by name,
+//! all else is a merge patch.
 
 use super::{Refusal, merge};
 use crate::apply::typed::go_text;

@@ -61,8 +61,8 @@ const OWNED: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":
     "ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"o","uid":"${uid}",
     "blockOwnerDeletion":true}]}}"#;
 
-/// What the embedded server answers in another way on purpose, and why. A run fails if one of them no
-/// longer differs.
+/// What the embedded server answers in another way on purpose, and why. A run fails if one of them
+/// no longer differs.
 pub(crate) const DEVIATIONS: [(&str, &str); 2] = [
     (
         "apply -f - --prune -l l=a",

@@ -239,8 +239,8 @@ fn worded(text: &str) -> String {
     format!("{start}errors:\n{}", errors.join("\n"))
 }
 
-/// A message with the object that an undecodable patch would have made, changed and by key: Go knows
-/// the order of a struct's fields.
+/// A message with the object that an undecodable patch would have made, changed and by key: Go
+/// knows the order of a struct's fields.
 pub(crate) fn with_object(text: &str, mut change: impl FnMut(Value) -> Value) -> String {
     const BEFORE: &str = "Invalid value: ";
     let Some((start, rest)) = text.split_once(BEFORE) else { return text.to_owned() };

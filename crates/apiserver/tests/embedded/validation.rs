@@ -271,7 +271,7 @@ async fn managers(server: &ApiServer, path: &str) -> Vec<(String, String, String
 
 // Requirement: AK-83
 #[tokio::test]
-async fn a_scale_has_a_manager_only_if_the_field_had_one_and_is_not_zero() {
+async fn a_scale_is_owned_only_if_its_field_was_and_is_not_zero() {
     let server = sized().await;
     let thing = json!({"apiVersion": "sized.example/v1", "kind": "Thing",
                        "metadata": {"name": "t"}, "spec": {"size": 1}});
