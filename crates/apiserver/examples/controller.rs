@@ -1,7 +1,8 @@
 //! A controller of kube-rs and its tests, in one process with the API server.
 //!
 //! The controller writes a `ConfigMap` for every `Greeting` and says in the status that it did. Run
-//! it with `cargo run --example controller`, and its tests with `cargo test --example controller`.
+//! it with `cargo run --package usher-apiserver --example controller`, and its tests with
+//! `cargo test --package usher-apiserver --example controller`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,6 +33,9 @@ struct GreetingStatus {
 }
 
 type Greeting = Object<GreetingSpec, GreetingStatus>;
+
+/// A wait without a limit would hang the tests of a broken controller.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 fn resource() -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Greeting"))
@@ -122,7 +126,7 @@ async fn says(client: &Client, wanted: &str) -> Result<(), Box<dyn std::error::E
         let data = map.and_then(|map| map.data.as_ref());
         data.and_then(|data| data.get("text")).is_some_and(|text| text == wanted)
     };
-    await_condition(maps, "first", fits).await?;
+    tokio::time::timeout(PATIENCE, await_condition(maps, "first", fits)).await??;
     Ok(())
 }
 
@@ -155,6 +159,10 @@ mod tests {
         (server, client)
     }
 
+    async fn within<T>(wait: impl Future<Output = T>) -> T {
+        tokio::time::timeout(PATIENCE, wait).await.expect("the condition in time")
+    }
+
     // Requirement: AK-68
     #[tokio::test]
     async fn a_greeting_gets_its_text_and_its_status() {
@@ -165,7 +173,7 @@ mod tests {
         let greeted = |it: Option<&Greeting>| {
             it.and_then(|it| it.status.as_ref()).is_some_and(|status| status.greeted == "world")
         };
-        await_condition(greetings, "first", greeted).await.unwrap();
+        within(await_condition(greetings, "first", greeted)).await.unwrap();
     }
 
     // Requirement: AK-68
@@ -177,14 +185,16 @@ mod tests {
         let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
         let first = maps.get("first").await.unwrap().uid().unwrap();
         maps.delete("first", &DeleteParams::default()).await.unwrap();
-        await_condition(maps.clone(), "first", conditions::is_deleted(&first)).await.unwrap();
+        within(await_condition(maps.clone(), "first", conditions::is_deleted(&first)))
+            .await
+            .unwrap();
         says(&client, "Hello, world!").await.unwrap();
         let second = maps.get("first").await.unwrap().uid().unwrap();
         let greetings: Api<Greeting> = Api::default_namespaced_with(client, &resource());
         greetings.delete("first", &DeleteParams::default()).await.unwrap();
         let uid = greeting.uid().unwrap();
-        await_condition(greetings, "first", conditions::is_deleted(&uid)).await.unwrap();
-        await_condition(maps, "first", conditions::is_deleted(&second)).await.unwrap();
+        within(await_condition(greetings, "first", conditions::is_deleted(&uid))).await.unwrap();
+        within(await_condition(maps, "first", conditions::is_deleted(&second))).await.unwrap();
     }
 
     // Requirement: AK-68

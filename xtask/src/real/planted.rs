@@ -45,11 +45,7 @@ fn changed(tree: &Tree) -> Result<Vec<(String, String)>, Failure> {
         .collect();
     for (path, text) in &mut files {
         if path == "Cargo.toml" {
-<<<<<<< HEAD
             // Packages of the same name and version would share files in the target directory.
-=======
-            // Packages of one name and version would share their files in the target directory.
->>>>>>> differential
             *text = text.replacen("version = \"", "version = \"0.0.0-planted.", 1);
         }
         let Some(file) = path.strip_prefix(SOURCES).and_then(|rest| rest.strip_prefix('/')) else {

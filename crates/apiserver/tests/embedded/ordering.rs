@@ -212,11 +212,7 @@ async fn a_strategic_patch_that_cannot_be_decoded_says_what_cannot_be_restored()
 
 // Requirement: AK-83
 #[tokio::test]
-<<<<<<< HEAD
 async fn duplicates_that_go_are_owned_by_none_and_conflicts_are_sorted_by_owner() {
-=======
-async fn duplicates_that_go_are_owned_no_more_and_conflicts_are_sorted() {
->>>>>>> differential
     let server = server().await;
     let mut held = map(json!({"name": "m", "labels": {"l": "a"}, "finalizers": ["e.x/b"]}));
     let path = format!("{MAPS}/m");

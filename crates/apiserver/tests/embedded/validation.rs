@@ -276,11 +276,7 @@ async fn managers(server: &ApiServer, path: &str) -> Vec<(String, String, String
 
 // Requirement: AK-83
 #[tokio::test]
-<<<<<<< HEAD
 async fn a_scale_is_managed_only_if_the_field_was_and_is_not_zero() {
-=======
-async fn a_scale_is_owned_only_if_its_field_was_and_is_not_zero() {
->>>>>>> differential
     let server = sized().await;
     let thing = json!({"apiVersion": "sized.example/v1", "kind": "Thing",
                        "metadata": {"name": "t"}, "spec": {"size": 1}});

@@ -299,7 +299,8 @@ impl Elector {
             Ok(Ok(_)) => Renewal::Lost("it is held by another process"),
             Ok(Err(Unwritten::Failed(failure))) => {
                 held.tried = Some((at, sent));
-                tracing::warn!(lease = %name, trouble = %failure.trouble(), "failed to renew lease");
+                let trouble = failure.trouble();
+                tracing::warn!(lease = %name, %trouble, "failed to renew lease");
                 Renewal::Failed
             }
             Err(_) => {
