@@ -110,12 +110,12 @@ pub(crate) async fn sized() -> ApiServer {
         },
     });
     assert_eq!(post(&server, DEFINITIONS, &definition).await.0, 201);
-    let served = async {
+    let ready = async {
         while ask(&server, ("GET", SIZED), (JSON, JSON), &Value::Null).await.0 != 200 {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_mins(2), served).await.expect("the kind is served");
+    tokio::time::timeout(Duration::from_mins(2), ready).await.expect("the kind is served");
     server
 }
 
