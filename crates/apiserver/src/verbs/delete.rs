@@ -318,7 +318,7 @@ async fn commit(
         preconditions: Vec::new(),
     };
     match ctx.core.store.write(write).await {
-        Ok(_) if gone => Ok(Some(Outcome::Gone(current.value.clone()))),
+        Ok(Some(last)) if gone => Ok(Some(Outcome::Gone(last.value.clone()))),
         Ok(entry) => Ok(entry.map(|entry| Outcome::Waits(entry.value.clone()))),
         Err(WriteError::Changed(revision) | WriteError::Leaving(revision)) => {
             ctx.core.store.published(revision).await;

@@ -328,3 +328,23 @@ async fn dependents_go_when_their_owner_begins_to_wait_although_it_stays() {
     tokio::time::timeout(Duration::from_mins(1), goes).await.expect("a deletion");
     assert_eq!(get("o").await["metadata"]["name"], "o");
 }
+
+// Requirement: AK-91
+#[tokio::test]
+async fn a_deleted_account_is_returned_with_the_revision_of_its_deletion() {
+    let server = server().await;
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s"}});
+    let (_, made) = post(&server, accounts, &account).await;
+    let path = format!("{accounts}/s");
+    let delete = async |query: &str| {
+        let path = format!("{path}{query}");
+        ask(&server, ("DELETE", &path), (JSON, JSON), &Value::Null).await.1
+    };
+    let revision = |object: &Value| {
+        let text = object["metadata"]["resourceVersion"].as_str().expect("a revision");
+        text.parse::<u64>().expect("a number")
+    };
+    assert_eq!(revision(&delete("?dryRun=All").await), revision(&made));
+    assert!(revision(&delete("").await) > revision(&made));
+}
