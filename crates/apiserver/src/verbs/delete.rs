@@ -318,7 +318,10 @@ async fn commit(
         preconditions: Vec::new(),
     };
     match ctx.core.store.write(write).await {
-        Ok(_) if gone => Ok(Some(Outcome::Gone(current))),
+        Ok(last) if gone => {
+            let last = last.map_or(current, |last| last.value().into_owned());
+            Ok(Some(Outcome::Gone(last)))
+        }
         Ok(entry) => Ok(entry.map(|entry| Outcome::Waits(entry.value().into_owned()))),
         Err(WriteError::Changed(revision) | WriteError::Leaving(revision)) => {
             ctx.core.store.published(revision).await;

@@ -117,8 +117,10 @@ fn owned(random: &mut Random, theme: &Theme) -> Vec<Request> {
     requests.push(create(dependent, 2, finalizers, Value::Array(owners)));
     let policy = random.pick(&["Background", "Foreground", "Foreground", "Orphan"]);
     let path = owner.named(&owner.name(0));
-    let delete = Request::new("DELETE", owner.plural, path);
+    let delete = Request::new("DELETE", owner.plural, path.clone());
     requests.push(delete.body(json!({"propagationPolicy": policy})));
+    // Before the dependent goes, the owner may have to wait.
+    requests.push(Request::new("GET", owner.plural, path));
     let name = dependent.name(2);
     if random.percent(40) {
         requests.push(patch(dependent, &name, json!({"metadata": {"labels": {"l": "o"}}})));

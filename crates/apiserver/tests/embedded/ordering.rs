@@ -1,5 +1,7 @@
 //! In which order a write is checked, and what a dry run returns: seen on a real server.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use usher_apiserver::{ApiServer, User};
 
@@ -330,4 +332,49 @@ async fn a_refused_list_names_what_its_selectors_select_if_both_can_be_read() {
         let start = format!("configmaps{name} is forbidden: ");
         assert!(answer["message"].as_str().is_some_and(|it| it.starts_with(&start)), "{answer}");
     }
+}
+
+// Requirement: AK-93
+#[tokio::test]
+async fn dependents_go_when_their_owner_begins_to_wait_although_it_stays() {
+    let server = server().await;
+    let (_, owner) = post(&server, MAPS, &map(json!({"name": "o", "finalizers": ["e.x/a"]}))).await;
+    let reference = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "o",
+                           "uid": owner["metadata"]["uid"], "blockOwnerDeletion": false});
+    let dependent = json!({"name": "d", "finalizers": ["e.x/a"], "ownerReferences": [reference]});
+    assert_eq!(post(&server, MAPS, &map(dependent)).await.0, 201);
+    let options = json!({"propagationPolicy": "Foreground"});
+    let path = format!("{MAPS}/o");
+    assert_eq!(ask(&server, ("DELETE", &path), (JSON, JSON), &options).await.0, 200);
+    let get = async |name: &str| {
+        let path = format!("{MAPS}/{name}");
+        ask(&server, ("GET", &path), (JSON, JSON), &Value::Null).await.1
+    };
+    let goes = async {
+        while get("d").await["metadata"]["deletionTimestamp"].is_null() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), goes).await.expect("a deletion");
+    assert_eq!(get("o").await["metadata"]["name"], "o");
+}
+
+// Requirement: AK-91
+#[tokio::test]
+async fn a_deleted_account_is_returned_with_the_revision_of_its_deletion() {
+    let server = server().await;
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s"}});
+    let (_, made) = post(&server, accounts, &account).await;
+    let path = format!("{accounts}/s");
+    let delete = async |query: &str| {
+        let path = format!("{path}{query}");
+        ask(&server, ("DELETE", &path), (JSON, JSON), &Value::Null).await.1
+    };
+    let revision = |object: &Value| {
+        let text = object["metadata"]["resourceVersion"].as_str().expect("a revision");
+        text.parse::<u64>().expect("a number")
+    };
+    assert_eq!(revision(&delete("?dryRun=All").await), revision(&made));
+    assert!(revision(&delete("").await) > revision(&made));
 }
